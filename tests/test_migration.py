@@ -7,7 +7,7 @@ import pathlib
 import re
 
 import keras_transfer as kt
-from keras_transfer.core.names import _NAMES, elsewhere
+from keras_transfer.core.names import elsewhere, tables_of_names
 from tools import migration_names
 
 PAGES = sorted((pathlib.Path(__file__).parents[1] / "docs" / "migration").glob("*.md"))
@@ -58,7 +58,7 @@ def test_the_page_has_the_table_of_arguments():
 
 def test_the_pages_and_the_errors_name_the_same_things():
     """Each name in the first column of the pages has a row in the table of the errors, with the same place."""
-    explained = {name: own for own, names in _NAMES.items() for name in names.split()}
+    explained = {name: own for own, names in tables_of_names()["names"].items() for name in names.split()}
     listed = {}
     for row in rows():
         for name in re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", row[0]))):

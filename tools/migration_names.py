@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_transfer.core.names import _ARGUMENTS
+from keras_transfer.core.names import tables_of_names
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration" / "names.md"
 BEGIN, END = "| argument elsewhere | argument here | what to pass |\n| --- | --- | --- |\n", "\n\n"
@@ -11,7 +11,7 @@ BEGIN, END = "| argument elsewhere | argument here | what to pass |\n| --- | ---
 def table():
     """The rows of the table in Markdown, one for each argument here, and one for each sentence without one."""
     lines = {}
-    for names, own, sentence in _ARGUMENTS:
+    for names, own, sentence in tables_of_names()["arguments"]:
         if own == "encoder={}":
             own = "encoder"
         sentence = sentence.lstrip(", ").replace("{}", own).replace("{{", "{").replace("}}", "}")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from keras_transfer.core.arrays import is_lazy
 from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
-from keras_transfer.core.lines import decode_lines, incomplete, json_objects
+from keras_transfer.core.lines import decode_lines, demand, incomplete, json_objects
 from keras_transfer.core.tables import EXCEL, Table
 
 _CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
@@ -158,21 +158,18 @@ def _table_documents(path, text_column):
 
 
 def _check_column(text_column, names, where):
-    if text_column not in names:
-        raise ValueError(
-            f"{where}: Expected a column {text_column!r}. Choose one with `text_column`. Received: {list(names)}"
-        )
+    expected = f"a column {text_column!r}. Choose one with `text_column`"
+    demand(text_column in names, where, expected, list(names))
 
 
 def _text_of(row, text_column, where):
     _check_column(text_column, row, where)
-    if not isinstance(row[text_column], str):
-        raise ValueError(f"{where}: Expected a text. Received: {json.dumps(row[text_column], default=str):.100}")
+    demand(isinstance(row[text_column], str), where, "a text", row[text_column])
     return _lines(row[text_column], where)
 
 
 def _lines(text, where):
     lines = [stripped for line in text.split("\n") if (stripped := line.strip())]
-    if any(len(line) > MAX_LINE for line in lines):
-        raise ValueError(f"{where}: Expected lines of at most {MAX_LINE:,} characters. Received: a longer line")
+    are_short = all(len(line) <= MAX_LINE for line in lines)
+    demand(are_short, where, f"lines of at most {MAX_LINE:,} characters", received="a longer line")
     return lines

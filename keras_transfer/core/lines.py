@@ -18,6 +18,19 @@ log = logging.getLogger("keras_transfer")
 NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
+def demand(is_met, where, expected, value=None, received=None):
+    """Raises a `ValueError` about a place in data, unless what is there is as expected.
+
+    Args:
+        where: String or path. The place, such as a file and a line.
+        expected: String. What must be there, and perhaps advice in further sentences.
+        value: What is there.
+        received: String. The same in words. Defaults to `None`, the `repr` of the value or its beginning.
+    """
+    if not is_met:
+        raise ValueError(f"{where}: Expected {expected}. Received: {shorten(value) if received is None else received}")
+
+
 def read_text(path):
     """Returns the text of a file in UTF-8, which may be compressed by gzip."""
     with open_binary(path) as file:
@@ -110,8 +123,7 @@ def read_json_lines(path):
     """Returns what `json_objects` yields for a file, as a list."""
     with open_binary(path) as file:
         rows = list(json_objects(decode_lines(file, path), path))
-    if not rows:
-        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    demand(rows, path, "at least one row", received="no rows")
     return rows
 
 
@@ -121,7 +133,7 @@ def json_objects(lines, path):
         if line.strip():
             row = parse_json(_without_end(line), path, number)
             if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]!r}")
+                raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {shorten(line.strip())}")
             yield number, row
 
 
@@ -138,8 +150,7 @@ def read_rows(path, header=None):
         rows = list(split_fields(decode_lines(file, path), path, separator, not tabs, len(header or ())))
     if header is None and rows:
         header = rows.pop(0)[1]
-    if not rows:
-        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    demand(rows, path, "at least one row", received="no rows")
     return header, rows
 
 
@@ -162,10 +173,11 @@ def checked_rows(path, header, rows):
     rows = iter(rows)
     for number, fields in rows:
         if len(fields) != len(header):
-            cut = " The file may have been cut." if len(fields) < len(header) and next(rows, None) is None else ""
-            cut = cut if len(fields) < len(header) else " A text that contains the separator must be in quotes."
+            advice = ". A text that contains the separator must be in quotes"
+            if len(fields) < len(header):
+                advice = ". The file may have been cut" if next(rows, None) is None else ""
             raise ValueError(
-                f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}.{cut} "
+                f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}{advice}. "
                 f"Received: {len(fields)} fields, {shorten(fields)}"
             )
         yield number, fields
@@ -185,11 +197,9 @@ def shorten(value):
 
 def get(record, name, where, kind=str):
     """Returns a field of a JSON object, or raises a `ValueError` if it is missing or not of type `kind`."""
-    if not isinstance(record, dict) or name not in record:
-        received = list(record) if isinstance(record, dict) else record
-        raise ValueError(f"{where}: Expected an object with {name!r}. Received: {shorten(received)}")
-    if not isinstance(record[name], kind):
-        raise ValueError(f"{where}: Expected {name!r} as {kind.__name__}. Received: {shorten(record[name])}")
+    is_object = isinstance(record, dict)
+    demand(is_object and name in record, where, f"an object with {name!r}", list(record) if is_object else record)
+    demand(isinstance(record[name], kind), where, f"{name!r} as {kind.__name__}", record[name])
     return record[name]
 
 

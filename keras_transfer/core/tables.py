@@ -13,6 +13,7 @@ import zipfile
 
 from keras_transfer.core import lines
 from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -60,21 +61,22 @@ class Table:
         if not self.path.is_file():
             raise FileNotFoundError(f"The table does not exist. Received: {path}")
         self.encoding = _checked_encoding(encoding)
-        if separator is not None and not (isinstance(separator, str) and len(separator) == 1):
-            raise ValueError(
-                "`separator` must be one character, such as ';' or a tab. Read other files with `pandas.read_csv(path, "
-                f"sep=..., engine='python')`, and pass the `DataFrame`. Received: separator={separator!r}"
-            )
-        if header not in (0, None) or header is False:
-            raise ValueError(f"`header` must be 0, or None for a file without a header. Received: header={header!r}")
+        rule = (
+            "`separator` must be one character, such as ';' or a tab. Read other files with `pandas.read_csv(path, "
+            "sep=..., engine='python')`, and pass the `DataFrame`."
+        )
+        fits = separator is None or (isinstance(separator, str) and len(separator) == 1)
+        expect(fits, rule, separator=separator)
+        fits = header in (0, None) and header is not False
+        expect(fits, "`header` must be 0, or None for a file without a header.", header=header)
         self.rows, self.names, self.unit, found = None, None, "line", []
         name = self.path.name.lower()
         while name.endswith((".gz", ".zip", ".bz2", ".xz")):
             name = name.rpartition(".")[0]
         self.binary = name.endswith((*EXCEL, *SUFFIXES))
         self.typed = self.binary or name.endswith((".jsonl", ".ndjson", ".json"))
-        if self.typed and (separator is not None or (header is None and not name.endswith(EXCEL))):
-            raise ValueError(f"`separator` and `header` are for files with separated fields. Received: {path}")
+        fits = not self.typed or (separator is None and (header == 0 or name.endswith(EXCEL)))
+        expect(fits, "`separator` and `header` are for files with separated fields.", path=path)
         if name.endswith(EXCEL):
             self._set_rows(_read_excel(self.path, header))
         elif name.endswith(SUFFIXES):
@@ -123,8 +125,7 @@ class Table:
         if not self.quoted:
             self.dialect |= {"quoting": csv.QUOTE_NONE, "quotechar": None}
         _, first = next(lines.split_fields(head, self.path, self.separator, self.quoted), (0, []))
-        if not first:
-            raise ValueError(f"{self.path}: Expected at least one row. Received: no rows")
+        lines.demand(first, self.path, "at least one row", received="no rows")
         self.names = list(range(len(first)))
         if self.header is not None:
             self.names = [name or f"Unnamed: {place}" for place, name in enumerate(first)]
@@ -144,11 +145,9 @@ class Table:
         file.seek(0)
         marks = [name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)]
         self.encoding = self.encoding or (marks[0] if marks else None)
-        if self.encoding is None and b"\0" in start:
-            raise ValueError(
-                f"{self.path}: Expected a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`. "
-                f"Received: {start[:16]!r}"
-            )
+        is_text = self.encoding is not None or b"\0" not in start
+        expected = "a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`"
+        lines.demand(is_text, self.path, expected, start[:16])
         if self.encoding is not None and self.encoding.startswith(("utf-16", "utf-32")):
             try:
                 return io.StringIO(file.read().decode(self.encoding).removeprefix("\ufeff"), newline="\n")
@@ -291,10 +290,7 @@ def _records(data, path):
         else:
             data = [data]
     for number, row in enumerate(data if isinstance(data, list) else [data]):
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, row {number}: Expected a JSON object. Received: {lines.shorten(row)}")
-        if "paragraphs" in row:
-            raise ValueError(
-                f"{path}: Expected a table. Read SQuAD's questions with `load_squad`. Received: paragraphs"
-            )
+        lines.demand(isinstance(row, dict), f"{path}, row {number}", "a JSON object", row)
+        expected = "a table. Read SQuAD's questions with `load_squad`"
+        lines.demand("paragraphs" not in row, path, expected, received="paragraphs")
     return data, form

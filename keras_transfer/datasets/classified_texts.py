@@ -4,9 +4,9 @@ import os
 import pathlib
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import checked_rows, read_rows, read_text, warn_about_size
+from keras_transfer.core.lines import checked_rows, demand, read_rows, read_text, warn_about_size
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.sources import SOURCES, existing_files
+from keras_transfer.datasets.sources import require, split_files
 from keras_transfer.datasets.splits import Splits
 
 IMDB_NAMES = ["neg", "pos"]  # In Keras's `load_data`, 0 is negative, too.
@@ -49,10 +49,7 @@ def load_imdb(folder: str | os.PathLike) -> Splits:
         for label, name in enumerate(IMDB_NAMES):
             place = pathlib.Path(folder) / split / name
             paths = sorted(place.glob("*.txt"), key=_review_number)
-            if not paths:
-                raise FileNotFoundError(
-                    f"The folder must contain {split}/{name} with reviews. {SOURCES['imdb'].advice} Received: {place}"
-                )
+            require(paths, folder, f"{split}/{name} with reviews", "imdb")
             warn_about_size(place, len(paths), 12500)
             texts += [read_text(path) for path in paths]
             labels += [label] * len(paths)
@@ -93,14 +90,15 @@ def load_ag_news(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1509.01626
     """
-    splits = {}
-    for split, path in existing_files(folder, {"train": "train.csv", "test": "test.csv"}, "ag_news").items():
-        header, rows = read_rows(path, header=["class", "title", "description"])
-        rows = list(checked_rows(path, header, rows))
-        labels = []
-        for number, (label, _, _) in rows:
-            if label not in ("1", "2", "3", "4"):
-                raise ValueError(f"{path}, line {number}: Expected a class from 1 to 4. Received: {label!r}")
-            labels.append(int(label) - 1)
-        splits[split] = Split([f"{title} {description}" for _, (_, title, description) in rows], labels)
-    return Splits(splits, list(AG_NEWS_NAMES))
+    files = split_files(folder, "ag_news", {"train": ["train.csv"], "test": ["test.csv"]})
+    return Splits({split: _read_news(path) for split, path in files.items()}, list(AG_NEWS_NAMES))
+
+
+def _read_news(path):
+    header, rows = read_rows(path, header=["class", "title", "description"])
+    texts, labels = [], []
+    for number, (label, title, description) in checked_rows(path, header, rows):
+        demand(label in ("1", "2", "3", "4"), f"{path}, line {number}", "a class from 1 to 4", label)
+        labels.append(int(label) - 1)
+        texts.append(f"{title} {description}")
+    return Split(texts, labels)

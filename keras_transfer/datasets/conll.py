@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from keras_transfer.core.expect import expect, expects, integer
-from keras_transfer.core.lines import log, read_lines
+from keras_transfer.core.lines import demand, log, read_lines
 from keras_transfer.datasets.conllu import ID, TaggedSentences
 from keras_transfer.datasets.schemes import warn_of_other_schemes
 from keras_transfer.datasets.sources import existing_file
@@ -53,15 +53,12 @@ def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: i
     file = existing_file(path)
     found = read_sentences(file)
     first = next((row for rows in found for row in rows if not row[1].startswith("#")), None)
-    if first is None:
-        raise ValueError(f"{file}: Expected at least one sentence. Received: only lines that begin with #")
+    demand(first is not None, file, "at least one sentence", received="only lines that begin with #")
     if (whole := _whole_sentences(row for rows in found for row in rows)) is not None:
         return whole
-    if re.match(r'\s*[\[{]\s*("|$)', first[1]):
-        raise ValueError(
-            f"{file}, line {first[0]}: Expected a word and its label. Read a file of JSON with `read_table` or "
-            f"`load_squad`. Received: {first[1][:80]!r}"
-        )
+    is_json = re.match(r'\s*[\[{]\s*("|$)', first[1])
+    expected = "a word and its label. Read a file of JSON with `read_table` or `load_squad`"
+    demand(not is_json, f"{file}, line {first[0]}", expected, first[1])
     if len(first[2]) == 10 and ID.fullmatch(first[2][0]) and chosen[0] == 0:
         raise ValueError(
             f"{file}, line {first[0]}: The columns are those of CoNLL-U. Read the file with `read_conllu(path)`, or "
@@ -116,8 +113,7 @@ def read_sentences(path: pathlib.Path):
         else:
             sentences[-1].append((number, line, columns))
     sentences = [rows for rows in sentences if rows]
-    if not sentences:
-        raise ValueError(f"{path}: Expected at least one sentence. Received: no words")
+    demand(sentences, path, "at least one sentence", received="no words")
     return sentences
 
 
@@ -131,17 +127,13 @@ def _word_and_label(path, row, first, word_column, label_column):
     number, line, columns = row
     where, count = f"{path}, line {number}", len(columns)
     expected = f"the word in column {word_column} and the label in column {label_column}, counted from 0"
-    if not all(-count <= column < count for column in (word_column, label_column)) or count < 2:
-        advice = " Read a table with commas with `pandas.read_csv(path)`." if count == 1 and "," in line else ""
-        raise ValueError(f"{where}: Expected {expected}.{advice} Received: {line[:80]!r}")
+    exist = all(-count <= column < count for column in (word_column, label_column)) and count > 1
+    advice = ". Read a table with commas with `pandas.read_csv(path)`" if count == 1 and "," in line else ""
+    demand(exist, where, expected + advice, line)
     rule = f"`word_column` and `label_column` must be different columns of {path}, whose lines have {count}."
     expect(word_column % count != label_column % count, rule, word_column=word_column, label_column=label_column)
-    if count != len(first[2]):
-        raise ValueError(
-            f"{where}: Expected {len(first[2])} columns separated by tabs or spaces, as in line {first[0]}. "
-            f"Received: {line[:80]!r}"
-        )
+    like_first = f"{len(first[2])} columns separated by tabs or spaces, as in line {first[0]}"
+    demand(count == len(first[2]), where, like_first, line)
     word, label = columns[word_column], columns[label_column]
-    if not word or not label:
-        raise ValueError(f"{where}: Expected {expected}. Received: {line[:80]!r}")
+    demand(word and label, where, expected, line)
     return word, label

@@ -1,12 +1,12 @@
 """Words with named entities from the shared task of CoNLL-2003."""
 
 import os
-import pathlib
 
 from keras_transfer.core.expect import expects, one_of
+from keras_transfer.core.lines import demand
 from keras_transfer.datasets.conll import read_sentences
 from keras_transfer.datasets.conllu import TaggedSentences
-from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.sources import split_files
 from keras_transfer.datasets.splits import Splits
 
 COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
@@ -16,6 +16,7 @@ FILES = {
     "validation": ("eng.testa", "valid.txt", "dev.txt"),
     "test": ("eng.testb", "test.txt"),
 }
+WORD = "a word and its part of speech, chunk and entity. For files with other columns, use `read_conll`"
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 
 
@@ -39,7 +40,8 @@ def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
-        ValueError: If a line does not have four columns, if a label has another form, or if a file has no sentences.
+        ValueError: If a split has several files, if a line does not have four columns, if a label has another form, or
+            if a file has no sentences.
 
     Example:
     ```python
@@ -51,20 +53,12 @@ def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
 
     Source: https://aclanthology.org/W03-0419
     """
-    splits = {split: _read(_find(pathlib.Path(folder), names), field) for split, names in FILES.items()}
+    files = split_files(folder, "conll2003", FILES, every=True)
+    splits = {split: _read(path, field) for split, path in files.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     if field == "ner":
         names = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
     return Splits(splits, names)
-
-
-def _find(folder, names):
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(
-        f"The folder must contain {' or '.join(names)}. {SOURCES['conll2003'].advice} Received: {folder}"
-    )
 
 
 def _read(path, field):
@@ -72,19 +66,14 @@ def _read(path, field):
     for rows in read_sentences(path):
         words, labels = [], []
         for number, line, columns in rows:
-            if len(columns) != 4:
-                raise ValueError(
-                    f"{path}, line {number}: Expected a word and its part of speech, chunk and entity. For files with "
-                    f"other columns, use `read_conll`. Received: {line[:80]!r}"
-                )
+            where = f"{path}, line {number}"
+            demand(len(columns) == 4, where, WORD, line)
+            label = columns[COLUMNS[field]]
+            if field != "pos" and label != "O":
+                demand(label[:2] in ("B-", "I-"), where, "O, B-TYPE or I-TYPE", label)
+                demand(field != "ner" or label[2:] in ENTITIES, where, f"an entity of the types {ENTITIES}", label)
             words.append(columns[0])
-            labels.append(columns[COLUMNS[field]])
-            if field != "pos" and columns[COLUMNS[field]] != "O" and labels[-1][:2] not in ("B-", "I-"):
-                raise ValueError(f"{path}, line {number}: Expected O, B-TYPE or I-TYPE. Received: {labels[-1]!r}")
-            if field == "ner" and labels[-1] != "O" and labels[-1][2:] not in ENTITIES:
-                raise ValueError(
-                    f"{path}, line {number}: Expected an entity of the types {ENTITIES}. Received: {labels[-1]!r}"
-                )
+            labels.append(label)
         sentences.words.append(words)
         sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))
     return sentences

@@ -1,18 +1,18 @@
 """Words and their labels from CoNLL-U files, the format of the Universal Dependencies treebanks."""
 
 import os
-import pathlib
 import re
 from typing import NamedTuple
 
-from keras_transfer.core.expect import expect, expects, one_of
-from keras_transfer.core.lines import read_lines
-from keras_transfer.datasets.sources import SOURCES, existing_file
+from keras_transfer.core.expect import expects, one_of
+from keras_transfer.core.lines import demand, read_lines
+from keras_transfer.datasets.sources import existing_file, split_files
 from keras_transfer.datasets.splits import Splits, columns_repr
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+ROW = "ten columns separated by tabs, starting with an id. For files with other columns, use `read_conll`"
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
-PARTS = {"train": "train", "validation": "dev", "test": "test"}  # The split, and its name in the file.
+FILES = {"train": ["*-ud-train.conllu"], "validation": ["*-ud-dev.conllu"], "test": ["*-ud-test.conllu"]}
 # A word, a token that covers a range of words, or an empty node after a word.
 ID = re.compile(r"(?P<word>[0-9]+)|(?P<first>[0-9]+)-(?P<last>[0-9]+)|(?P<after>[0-9]+)\.[0-9]+")
 
@@ -28,8 +28,7 @@ class TaggedSentences(NamedTuple):
     words: list
     labels: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 @expects(field=one_of(*FIELDS))
@@ -74,43 +73,35 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
             if word is not None:
                 words.append(word)
                 labels.append(label)
-        elif last > len(words):
-            raise ValueError(
-                f"{path}, line {number}: Expected word {len(words) + 1}. Received: the end of the sentence"
-            )
-        elif words:
+        elif words or last:
+            where = f"{path}, line {number}"
+            demand(last <= len(words), where, f"word {len(words) + 1}", received="the end of the sentence")
             sentences.words.append(words)
             sentences.labels.append(labels)
             words, labels, last = [], [], 0
-    expect(sentences.words, f"{path}: Expected at least one sentence.", lines=len(lines))
+    demand(sentences.words, path, "at least one sentence", received=f"lines={len(lines)}")
     return sentences
 
 
 def _read(line, field, words, last, where):
     """Returns `(word, label, last)` for the line after `words` words. `word` is None if the line has none."""
     columns = line.split("\t")
-    if len(columns) != len(COLUMNS) or not (number := ID.fullmatch(columns[0])):
-        raise ValueError(
-            f"{where}: Expected ten columns separated by tabs, starting with an id. For files "
-            f"with other columns, use `read_conll`. Received: {line[:80]!r}"
-        )
+    number = ID.fullmatch(columns[0])
+    demand(len(columns) == len(COLUMNS) and number, where, ROW, line)
     if number["after"]:
         expected, found, last = words, int(number["after"]), max(last, 1)
     elif number["first"]:
         expected, found, last = words + 1, int(number["first"]), max(last, int(number["last"]))
     else:
         expected, found = words + 1, int(number["word"])
-    if found != expected or (number["first"] and int(number["last"]) < found):
-        raise ValueError(
-            f"{where}: Ids must be in order. Expected the one after word {words}. Received: {columns[0]!r}"
-        )
+    in_order = found == expected and not (number["first"] and int(number["last"]) < found)
+    demand(in_order, f"{where}: Ids must be in order", f"the one after word {words}", columns[0])
     if not number["word"]:
         return None, None, last
     row = dict(zip(COLUMNS, columns))
     # "_" means a missing value, except for features, where it means none, and for the lemma of the word "_".
     given = row[field] != "_" or field == "feats" or (field == "lemma" and row["form"] == "_")
-    if not (row["form"] and row[field] and given):
-        raise ValueError(f"{where}: Expected a word and its {field}. Received: {line[:80]!r}")
+    demand(row["form"] and row[field] and given, where, f"a word and its {field}", line)
     return row["form"], row[field], last
 
 
@@ -138,15 +129,7 @@ def load_universal_dependencies(folder: str | os.PathLike, *, field: str = "upos
 
     Source: https://aclanthology.org/2020.lrec-1.497.
     """
-    folder = pathlib.Path(folder)
-    splits = {}
-    for split, part in PARTS.items():
-        found = sorted(folder.glob(f"*-ud-{part}.conllu"))
-        if len(found) != 1:
-            there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else "no such folder"
-            advice = "" if found else f" {SOURCES['universal_dependencies'].advice}"
-            message = f"A treebank must have one file *-ud-{part}.conllu.{advice} Received: {folder} with {there}"
-            raise ValueError(message) if found else FileNotFoundError(message)
-        splits[split] = read_conllu(found[0], field=field)
+    files = split_files(folder, "universal_dependencies", FILES, every=True)
+    splits = {split: read_conllu(path, field=field) for split, path in files.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     return Splits(splits, names)

@@ -24,8 +24,7 @@ class Split(NamedTuple):
     texts: list
     labels: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
     def __getattr__(self, name):
         hint = ""

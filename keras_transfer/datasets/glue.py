@@ -4,17 +4,17 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.core.lines import checked_rows, log, read_rows, warn_about_size
+from keras_transfer.core.lines import checked_rows, demand, log, read_rows, warn_about_size
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.sources import existing_files
+from keras_transfer.datasets.sources import split_files
 from keras_transfer.datasets.splits import Splits, positions, score
 
-FILES = {"train": "train.tsv", "validation": "dev.tsv", "test": "test.tsv"}
+FILES = {"train": ["train.tsv"], "validation": ["dev.tsv"], "test": ["test.tsv"]}
 MNLI_FILES = {
-    "train": "train.tsv",
+    "train": ["train.tsv"],
     **{
-        f"{split}_{genres}": f"{name}_{genres}.tsv"
+        f"{split}_{genres}": [f"{name}_{genres}.tsv"]
         for split, name in (("validation", "dev"), ("test", "test"))
         for genres in ("matched", "mismatched")
     },
@@ -28,7 +28,7 @@ class Format(NamedTuple):
     Attributes:
         texts: Tuple of strings. Columns of the text, or of the two texts of a pair.
         sizes: Tuple of integers. Official numbers of rows of the splits, in the order of `files`.
-        files: Dict from splits to file names.
+        files: Dict from splits to lists of file names.
     """
 
     texts: tuple
@@ -103,7 +103,7 @@ def load_glue(folder: str | os.PathLike, task: str) -> Splits:
     task = look_up(task, GLUE_TASKS, "GLUE task")
     form = GLUE_TASKS[task]
     sizes, splits = dict(zip(form.files, form.sizes)), {}
-    for split, path in existing_files(pathlib.Path(folder) / task, form.files, "glue").items():
+    for split, path in split_files(pathlib.Path(folder) / task, "glue", form.files).items():
         splits[split] = _read(path, task, form, labelled=not split.startswith("test"))
         texts = splits[split].texts
         warn_about_size(path, len(texts) if len(form.texts) == 1 else len(texts[0]), sizes[split])
@@ -120,8 +120,7 @@ def _read(path, task, form, labelled):
     rows = list(checked_rows(path, header, rows))
     columns = {name: place for place, name in enumerate(header)}
     for name in (*form.texts, form.label) if labelled else form.texts:
-        if name not in columns:
-            raise ValueError(f"{path}: Expected the column {name!r} of {task}. Received: {header}")
+        demand(name in columns, path, f"the column {name!r} of {task}", header)
     texts = tuple([fields[columns[name]] for _, fields in rows] for name in form.texts)
     labels = _labels([(i, row[columns[form.label]]) for i, row in rows], form.names, path) if labelled else None
     return Split(texts if len(texts) == 2 else texts[0], labels)

@@ -6,11 +6,10 @@ import pathlib
 from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.lines import warn_about_size
 from keras_transfer.datasets.parallel_texts import read_parallel
-from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.sources import require, split_files
 from keras_transfer.datasets.splits import Splits
 
 LANGUAGES = ("en", "de", "fr", "cs")
-SPLITS = {"train": "train", "val": "validation", "valid": "validation"}  # Files -> splits. Tests have their own names.
 SIZES = {"train": 29000, "validation": 1014, "test_2016_flickr": 1000, "test_2017_flickr": 1000}
 SIZES |= {"test_2017_mscoco": 461, "test_2018_flickr": 1071}
 
@@ -51,29 +50,21 @@ def load_multi30k(
     Source: https://aclanthology.org/W16-3210
     """
     expect(source != target, "`source` and `target` must be two languages.", source=source)
-    sources, targets = (_files(pathlib.Path(folder), language) for language in (source, target))
+    names = {"train": ["train"], "validation": ["val", "valid"]}
+    names |= {name: [name] for name in sorted(path.name.split(".")[0] for path in pathlib.Path(folder).glob("test*"))}
+
+    expected = f"files such as train.{source} and train.{target}"
+
+    def files_of(language):
+        endings = (f".{language}", f".{language}.gz")
+        patterns = {split: [stem + end for stem in stems for end in endings] for split, stems in names.items()}
+        return split_files(folder, "multi30k", patterns, expected)
+
+    sources, targets = files_of(source), files_of(target)
     splits = {}
     for split in [each for each in sources if each in targets]:
         splits[split] = read_parallel(sources[split], targets[split], skip_empty=skip_empty)
         if split in SIZES:
             warn_about_size(sources[split], len(splits[split].sources), SIZES[split])
-    if not splits:
-        there = sorted(path.name for path in [*sources.values(), *targets.values()])
-        raise FileNotFoundError(
-            f"The folder must contain files such as train.{source} and train.{target}. {SOURCES['multi30k'].advice} "
-            f"Received: {folder} with {there}"
-        )
+    require(splits, folder, expected, "multi30k")
     return Splits(splits)
-
-
-def _files(folder, language):
-    """Returns a dict from splits to the files of a language: training and validation data first."""
-    found = {"train": [], "validation": []}
-    for path in sorted(folder.glob("*")):
-        stem, _, ending = path.name.removesuffix(".gz").rpartition(".")
-        split = SPLITS.get(stem, stem if stem.startswith("test") else None)
-        if ending == language and split is not None:
-            found.setdefault(split, []).append(path)
-    if several := [paths for paths in found.values() if len(paths) > 1]:
-        raise ValueError(f"A split must have one file in each language. Received: {[str(path) for path in several[0]]}")
-    return {split: paths[0] for split, paths in found.items() if paths}

@@ -6,11 +6,12 @@ import xml.etree.ElementTree
 from typing import NamedTuple
 
 from keras_transfer.core.expect import expects, one_of
-from keras_transfer.core.lines import checked_rows, get, read_rows, read_whole_json, shorten
-from keras_transfer.datasets.sources import SOURCES, existing_files
-from keras_transfer.datasets.splits import Splits, columns_repr
+from keras_transfer.core.lines import checked_rows, demand, get, read_rows, read_whole_json
+from keras_transfer.datasets.sources import require, split_files
+from keras_transfer.datasets.splits import Splits, columns_repr, from_rows
 
 CONJUNCTIONS = {"cause": "because", "effect": "so"}  # COPA asks for either.
+RACE_FOLDERS = {"train": "train", "validation": "dev", "test": "test"}
 
 
 class Choices(NamedTuple):
@@ -29,8 +30,7 @@ class Choices(NamedTuple):
     choices: list
     labels: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
     @property
     def inputs(self) -> tuple[list[str], list[list[str]]]:
@@ -76,19 +76,20 @@ def load_swag(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1808.05326
     """
-    files, splits = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}, {}
-    for split, path in existing_files(folder, files, "swag").items():
-        header, rows = read_rows(path)
-        result = Choices([], [], [], None if split == "test" else [])
-        for number, fields in checked_rows(path, header, rows):
-            row, where = dict(zip(header, fields)), f"{path}, line {number}"
-            result.contexts.append(get(row, "sent1", where))
-            result.questions.append(get(row, "sent2", where))
-            result.choices.append([get(row, f"ending{i}", where) for i in range(4)])
-            if split != "test":
-                result.labels.append(_label(get(row, "label", where), "0123", where))
-        splits[split] = result
-    return Splits(splits)
+    files = split_files(folder, "swag", {"train": ["train.csv"], "validation": ["val.csv"], "test": ["test.csv"]})
+    return Splits({split: _read_swag(path, split != "test") for split, path in files.items()})
+
+
+def _read_swag(path, labelled):
+    header, rows = read_rows(path)
+    found = []
+    for number, fields in checked_rows(path, header, rows):
+        row, where = dict(zip(header, fields)), f"{path}, line {number}"
+        choices = [get(row, f"ending{i}", where) for i in range(4)]
+        label = _label(get(row, "label", where), "0123", where) if labelled else None
+        found.append((get(row, "sent1", where), get(row, "sent2", where), choices, label))
+    result = from_rows(Choices, found)
+    return result if labelled else result._replace(labels=None)
 
 
 def load_copa(folder: str | os.PathLike) -> Splits:
@@ -118,31 +119,29 @@ def load_copa(folder: str | os.PathLike) -> Splits:
 
     Source: https://asgordon.github.io/copa.html
     """
-    splits = {}
-    for split, path in existing_files(folder, {"validation": "copa-dev.xml", "test": "copa-test.xml"}, "copa").items():
-        try:
-            items = xml.etree.ElementTree.parse(path).getroot().findall("item")
-        except xml.etree.ElementTree.ParseError as error:
-            raise ValueError(f"{path}: Expected complete XML. The file may have been cut. Received: {error}") from None
-        if not items:
-            raise ValueError(f"{path}: Expected at least one item. Received: no items")
-        result = Choices([], [], [], [])
-        for number, item in enumerate(items, 1):
-            row, where = {**item.attrib, **{part.tag: part.text for part in item}}, f"{path}, item {number}"
-            add_copa(result, row, ("p", "asks-for", "a1", "a2"), where)
-            result.labels.append(_label(get(row, "most-plausible-alternative", where), "12", where))
-        splits[split] = result
-    return Splits(splits)
+    files = split_files(folder, "copa", {"validation": ["copa-dev.xml"], "test": ["copa-test.xml"]})
+    return Splits({split: _read_copa(path) for split, path in files.items()})
 
 
-def add_copa(result, row, names, where):
-    """Adds a row of COPA to `Choices`, except for the label, given the keys of premise, question and two choices."""
+def _read_copa(path):
+    try:
+        items = xml.etree.ElementTree.parse(path).getroot().findall("item")
+    except xml.etree.ElementTree.ParseError as error:
+        raise ValueError(f"{path}: Expected complete XML. The file may have been cut. Received: {error}") from None
+    demand(items, path, "at least one item", received="no items")
+    found = []
+    for number, item in enumerate(items, 1):
+        row, where = {**item.attrib, **{part.tag: part.text for part in item}}, f"{path}, item {number}"
+        label = _label(get(row, "most-plausible-alternative", where), "12", where)
+        found.append((*copa_row(row, ("p", "asks-for", "a1", "a2"), where), label))
+    return from_rows(Choices, found)
+
+
+def copa_row(row, names, where):
+    """Returns the context, question and choices of a row of COPA, given the keys of these."""
     premise, question, *choices = (get(row, name, where) for name in names)
-    if question not in CONJUNCTIONS:
-        raise ValueError(f"{where}: Expected one of {list(CONJUNCTIONS)}. Received: {question!r}")
-    result.contexts.append(premise)
-    result.questions.append(question)
-    result.choices.append(choices)
+    demand(question in CONJUNCTIONS, where, f"one of {list(CONJUNCTIONS)}", question)
+    return premise, question, choices
 
 
 @expects(level=one_of("middle", "high", "all"))
@@ -175,43 +174,34 @@ def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
     Source: https://arxiv.org/abs/1704.04683
     """
     levels = ("middle", "high") if level == "all" else (level,)
-    names = {"train": "train", "validation": "dev", "test": "test"}
-    places = {split: pathlib.Path(folder) / name for split, name in names.items()}
-    splits = {split: Choices([], [], [], []) for split, place in places.items() if place.is_dir()}
-    if not splits:
-        raise FileNotFoundError(
-            f"The folder must contain train, dev and test. {SOURCES['race'].advice} Received: {folder}"
-        )
-    for split, result in splits.items():
-        for place in (places[split] / each for each in levels):
-            articles = sorted(place.glob("*.txt"), key=lambda path: (len(path.stem), path.stem))
-            if not articles:
-                raise FileNotFoundError(f"The folder must contain articles. {SOURCES['race'].advice} Received: {place}")
-            for path in articles:
-                _add_article(result, read_whole_json(path), path)
+    places = {split: pathlib.Path(folder) / name for split, name in RACE_FOLDERS.items()}
+    splits = {split: _read_race(place, levels) for split, place in places.items() if place.is_dir()}
+    require(splits, folder, "train, dev and test", "race")
     return Splits(splits)
 
 
-def _add_article(result, article, path):
+def _read_race(folder, levels):
+    found = []
+    for place in (folder / level for level in levels):
+        articles = sorted(place.glob("*.txt"), key=lambda path: (len(path.stem), path.stem))
+        require(articles, place, "articles", "race")
+        found += [row for path in articles for row in _rows_of(read_whole_json(path), path)]
+    return from_rows(Choices, found)
+
+
+def _rows_of(article, path):
     text = get(article, "article", path)
     columns = [get(article, name, path, list) for name in ("questions", "options", "answers")]
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(
-            f"{path}: Expected as many options and answers as questions. Received: {[len(each) for each in columns]}"
-        )
+    counts = [len(column) for column in columns]
+    demand(len({*counts}) == 1, path, "as many options and answers as questions", counts)
     for question, options, answer in zip(*columns):
-        if not isinstance(options, list) or len(options) != 4:
-            raise ValueError(f"{path}: Expected four options. Received: {shorten(options)}")
-        if not all(isinstance(each, str) for each in (question, *options)):
-            raise ValueError(f"{path}: Expected strings. Received: {shorten([question, *options])}")
-        result.contexts.append(text)
-        result.questions.append(question)
-        result.choices.append(options)
-        result.labels.append(_label(answer, "ABCD", path))
+        demand(isinstance(options, list) and len(options) == 4, path, "four options", options)
+        texts = [question, *options]
+        demand(all(isinstance(each, str) for each in texts), path, "strings", texts)
+        yield text, question, options, _label(answer, "ABCD", path)
 
 
 def _label(text, marks, where):
     """Returns the position of a label in the string of all labels."""
-    if not isinstance(text, str) or len(text) != 1 or text not in marks:
-        raise ValueError(f"{where}: Expected one of {list(marks)} as the right choice. Received: {shorten(text)}")
+    demand(text in list(marks), where, f"one of {list(marks)} as the right choice", text)
     return marks.index(text)

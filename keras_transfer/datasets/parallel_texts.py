@@ -4,9 +4,9 @@ import os
 from typing import NamedTuple
 
 from keras_transfer.core.expect import expect, expects, integer, list_of
-from keras_transfer.core.lines import log, read_lines, shorten
+from keras_transfer.core.lines import demand, log, read_lines, shorten
 from keras_transfer.datasets.sources import existing_file
-from keras_transfer.datasets.splits import columns_repr
+from keras_transfer.datasets.splits import columns_repr, from_rows
 
 
 class ParallelTexts(NamedTuple):
@@ -20,8 +20,7 @@ class ParallelTexts(NamedTuple):
     sources: list
     targets: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 def read_parallel(
@@ -59,12 +58,10 @@ def read_parallel(
     paths = [existing_file(path) for path in (source_path, target_path)]
     columns = [read_lines(path) for path in paths]
     counts = [len(column) for column in columns]
-    if counts[0] != counts[1]:
-        shorter = counts.index(min(counts))
-        raise ValueError(
-            f"{paths[shorter]}, line {min(counts) + 1:,}: Expected {max(counts):,} lines, as in {paths[1 - shorter]}. "
-            "The file may have been cut. Received: the end of the file"
-        )
+    shorter = counts.index(min(counts))
+    where = f"{paths[shorter]}, line {min(counts) + 1:,}"
+    expected = f"{max(counts):,} lines, as in {paths[1 - shorter]}. The file may have been cut"
+    demand(counts[0] == counts[1], where, expected, received="the end of the file")
     rows = list(zip(*columns, strict=True))
     return checked_texts(rows, lambda row, column: f"{paths[column]}, line {row + 1}", paths[0], skip_empty)
 
@@ -106,9 +103,11 @@ def read_parallel_tsv(
         fields = line.split("\t")
         count = max(len(fields), max(places) + 1) if count is None else count
         if len(fields) != count:
-            advice = " Pass `columns`, the positions of the source and the target." if len(fields) > 2 else ""
+            advice = (
+                "" if columns or len(fields) < 3 else " Pass `columns`, the positions of the source and the target."
+            )
             raise ValueError(
-                f"{path}, line {number}: Expected {count} columns, separated by tabs.{'' if columns else advice} "
+                f"{path}, line {number}: Expected {count} columns, separated by tabs.{advice} "
                 f"Received: {len(fields)} columns, {shorten(fields)}"
             )
         rows.append(tuple(fields[place] for place in places))
@@ -131,6 +130,5 @@ def checked_texts(rows, where, path, skip_empty=False):
     if empty:
         log.warning("%s: %s of %s rows have an empty text and are left out.", path, f"{len(empty):,}", f"{len(rows):,}")
         rows = [pair for pair in rows if "" not in pair]
-    if not rows:
-        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
-    return ParallelTexts(*map(list, zip(*rows)))
+    demand(rows, path, "at least one row", received="no rows")
+    return from_rows(ParallelTexts, rows)

@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple
 
-from keras_transfer.core.lines import read_lines, shorten
+from keras_transfer.core.lines import demand, read_lines
 from keras_transfer.datasets.sources import existing_file
 
 PERSONAS = ("your persona: ", "partner's persona: ")
@@ -100,16 +100,15 @@ def load_personachat(path: str | os.PathLike) -> list:
     for count, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {count}"
         number, _, content = line.partition(" ")
-        if number not in ("1", str(last + 1)) or (number != "1" and not dialogues):
-            raise ValueError(f"{where}: Expected a line with the number {last + 1} or 1. Received: {shorten(line)}")
+        in_order = number == "1" or (dialogues and number == str(last + 1))
+        demand(in_order, where, f"a line with the number {last + 1} or 1", line)
         if number == "1":
             _check_turns(dialogues, where)
             dialogues.append(Dialogue([], [], []))
         last = int(number)
         _add(dialogues[-1], content, where)
+    demand(dialogues, path, "at least one dialogue", received="no lines")
     _check_turns(dialogues, f"{path}, end")
-    if not dialogues:
-        raise ValueError(f"{path}: Expected at least one dialogue. Received: no lines")
     return dialogues
 
 
@@ -119,11 +118,10 @@ def _add(dialogue, content, where):
             sentences.append(content.removeprefix(prefix))
             return
     text, *rest = content.split("\t")
-    if len(rest) not in (1, 3) or not rest[0]:
-        raise ValueError(f"{where}: Expected an utterance, a tab and a reply. Received: {shorten(content)}")
+    demand(len(rest) in (1, 3) and rest[0], where, "an utterance, a tab and a reply", content)
     dialogue.turns.append(Turn(text, rest[0], rest[2].split("|") if len(rest) == 3 else []))
 
 
 def _check_turns(dialogues, where):
-    if dialogues and not dialogues[-1].turns:
-        raise ValueError(f"{where}: Expected a reply in the dialogue before. Received: a dialogue without replies")
+    has_turns = not dialogues or dialogues[-1].turns
+    demand(has_turns, where, "a reply in the dialogue before", received="a dialogue without replies")

@@ -3,15 +3,15 @@
 import csv
 import importlib.resources
 import os
-import pathlib
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import demand
 from keras_transfer.core.names import listed
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.sources import split_files
 from keras_transfer.datasets.splits import Splits
 
-TREC_FILES = ("train_5500.label", "TREC_10.label")
+TREC_FILES = {"train": ["train_5500.label"], "test": ["TREC_10.label"]}
 
 
 def load_demo_questions() -> Splits:
@@ -55,9 +55,8 @@ def load_trec6(folder: str | os.PathLike) -> Splits:
     len(data.train.texts)  # 5452
     ```
     """
-    return _splits(
-        {split: _read_trec(pathlib.Path(folder) / name) for split, name in zip(("train", "test"), TREC_FILES)}
-    )
+    files = split_files(folder, "trec6", TREC_FILES, every=True)
+    return _splits({split: _read_trec(path) for split, path in files.items()})
 
 
 def _splits(rows):
@@ -74,16 +73,10 @@ def _splits(rows):
 
 
 def _read_trec(path):
-    if not path.exists():
-        raise FileNotFoundError(
-            f"The TREC folder must contain {' and '.join(TREC_FILES)}. {SOURCES['trec6'].advice} "
-            f"Received: a folder without {path}"
-        )
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
         label, _, question = line.partition(" ")
         coarse, colon, _ = label.partition(":")
-        if not (coarse and colon and question):
-            raise ValueError(f"{path}, line {number}: Expected 'COARSE:fine question'. Received: {line[:80]!r}")
+        demand(coarse and colon and question, f"{path}, line {number}", "'COARSE:fine question'", line)
         rows.append((question, coarse))
     return rows

@@ -6,7 +6,7 @@ import os
 import re
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import read_text, shorten
+from keras_transfer.core.lines import demand, read_text
 from keras_transfer.datasets.parallel_texts import ParallelTexts, checked_texts
 from keras_transfer.datasets.sources import existing_file
 
@@ -96,8 +96,7 @@ def _read(path):
             of_set = attributes.get("refid")
             continue
         expected = _expected(document, opened)
-        if kind not in expected:
-            raise ValueError(f"{where}: Expected {' or '.join(f'<{each}>' for each in expected)}. Received: {tag[0]}")
+        demand(kind in expected, where, " or ".join(f"<{each}>" for each in expected), received=tag[0])
         if kind == "doc":
             document = attributes.get("docid", "")
             version = of_set or attributes.get("refid") or attributes.get("sysid", "")
@@ -105,22 +104,17 @@ def _read(path):
             document = None
         elif kind == "seg":
             opened = (attributes.get("id"), tag.end(), line)
-            if opened[0] is None:
-                raise ValueError(f"{where}: Expected a segment with an id. Received: {tag[0]}")
+            demand(opened[0] is not None, where, "a segment with an id", received=tag[0])
         else:
             segments, key = versions.setdefault(version, {}), (document, opened[0])
-            if key in segments:
-                raise ValueError(
-                    f"{path}, line {opened[2]}: Expected the next segment of document {document!r}. "
-                    f"Received: segment {opened[0]} again, as in line {segments[key][1]}"
-                )
+            received = f"segment {opened[0]} again, as in line {segments.get(key, [0, 0])[1]}"
+            expected = f"the next segment of document {document!r}"
+            demand(key not in segments, f"{path}, line {opened[2]}", expected, received=received)
             segments[key] = (_plain(text[opened[1] : tag.start()]), opened[2])
             opened = None
-    if opened is not None or document is not None:
-        expected = _expected(document, opened)[-1]
-        raise ValueError(f"{path}: Expected <{expected}>. The file may have been cut. Received: {shorten(text[-40:])}")
-    if not versions:
-        raise ValueError(f"{path}: Expected at least one segment. Received: {shorten(text[:80])}")
+    is_whole = opened is None and document is None
+    demand(is_whole, path, f"<{_expected(document, opened)[-1]}>. The file may have been cut", text[-40:])
+    demand(versions, path, "at least one segment", text[:80])
     return versions
 
 

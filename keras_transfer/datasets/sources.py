@@ -64,23 +64,36 @@ SOURCES = {
 }
 
 
-def existing_files(folder, names, dataset):
-    """Returns the files of a dataset that exist, in the order of `names`, a dict from splits to names."""
-    folder = pathlib.Path(folder)
-    found = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
-    if not found:
-        raise missing_files(folder, ", ".join(names.values()), dataset)
+def split_files(folder, dataset, names, expected=None, every=False):
+    """Returns a dict from the splits of a dataset to their files, for the splits that have one.
+
+    Args:
+        names: Dict from splits to the names that their file may have, patterns as for `Path.glob`.
+        expected: String. The files that an error names if there is none. Defaults to `None`, the first name of each.
+        every: Boolean. Whether each split must have a file.
+    """
+    folder, found = pathlib.Path(folder), {}
+    for split, patterns in names.items():
+        paths = [path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()]
+        if len(paths) > 1:
+            raise ValueError(f"A split must have one file. Received: {[str(path) for path in paths]}")
+        require(paths or not every, folder, " or ".join(patterns), dataset)
+        if paths:
+            found[split] = paths[0]
+    require(found, folder, expected or ", ".join(patterns[0] for patterns in names.values()), dataset)
     return found
 
 
-def missing_files(folder, expected, dataset):
-    """Returns the error to raise if a folder contains none of the expected files of a dataset."""
-    return FileNotFoundError(
-        f"The folder must contain {expected}. {SOURCES[dataset].advice} Received: {folder} with {_names_in(folder)}"
-    )
+def require(found, folder, expected, dataset):
+    """Raises a `FileNotFoundError`, which says where to get a dataset, if its files were not found in a folder."""
+    if not found:
+        raise FileNotFoundError(
+            f"The folder must contain {expected}. {SOURCES[dataset].advice} Received: {folder} with {_names_in(folder)}"
+        )
 
 
 def _names_in(folder):
+    folder = pathlib.Path(folder)
     return sorted(path.name for path in folder.glob("*"))[:8] if folder.is_dir() else "no such folder"
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from keras_transfer.core.lines import demand
 from keras_transfer.core.names import did_you_mean, listed
 
 
@@ -45,6 +46,11 @@ class Splits(dict):
         return f"The dataset has no split {name!r}.{did_you_mean(name, self)} Expected one of {list(self)}."
 
 
+def from_rows(cls, rows):
+    """Returns a named tuple of columns, given its class and a list of rows."""
+    return cls._make(map(list, zip(*rows, strict=True)) if rows else ([] for _ in cls._fields))
+
+
 def columns_repr(split):
     """Returns a short string for a named tuple of columns: how many rows it has, and the first one."""
     columns = {name: getattr(split, name) for name in split._fields if getattr(split, name) is not None}
@@ -75,10 +81,8 @@ def positions(labels, names, where):
         places = {str(place): place for place in range(len(names))}
     for number, label in enumerate(labels):
         if str(label) not in places:
-            raise ValueError(
-                f"{where(number)}: Unknown label.{did_you_mean(label, names)} Expected one of {listed(names)}. "
-                f"Received: {label!r}"
-            )
+            place = f"{where(number)}: Unknown label.{did_you_mean(label, names)}"
+            raise ValueError(f"{place} Expected one of {listed(names)}. Received: {label!r}")
     return [places[str(label)] for label in labels]
 
 
@@ -95,6 +99,5 @@ def score(text, low, high, where):
         value = float(text)
     except ValueError:
         value = math.nan
-    if not low <= value <= high:
-        raise ValueError(f"{where}: Expected a score from {low} to {high}. Received: {text!r}")
+    demand(low <= value <= high, where, f"a score from {low} to {high}", text)
     return value

@@ -5,9 +5,9 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.core.lines import get, read_json_lines, read_whole_json, shorten
+from keras_transfer.core.lines import demand, get, read_json_lines, read_whole_json, shorten
 from keras_transfer.datasets.sources import existing_file
-from keras_transfer.datasets.splits import columns_repr
+from keras_transfer.datasets.splits import columns_repr, from_rows
 
 
 class Answer(NamedTuple):
@@ -40,8 +40,7 @@ class Questions(NamedTuple):
     answers: list
     titles: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 def load_squad(path: str | os.PathLike) -> Questions:
@@ -69,23 +68,16 @@ def load_squad(path: str | os.PathLike) -> Questions:
     Source: https://rajpurkar.github.io/SQuAD-explorer
     """
     path = existing_file(path, "squad2.0" if "2.0" in pathlib.Path(path).name else "squad1.1")
-    result = Questions([], [], [], [], [])
+    found = []
     for article in _articles(path):
         title = str(article.get("title", "")) if isinstance(article, dict) else ""
         for paragraph in get(article, "paragraphs", f"{path}, article {title!r}", list):
             context = get(paragraph, "context", f"{path}, article {title!r}")
             for question in get(paragraph, "qas", f"{path}, article {title!r}", list):
                 where = f"{path}, question {get(question, 'id', f'{path}, article {title!r}', object)!r}"
-                row = (
-                    str(question["id"]),
-                    get(question, "question", where),
-                    context,
-                    _answers(question, context, where),
-                    title,
-                )
-                for column, value in zip(result, row):
-                    column.append(value)
-    return result
+                text, answers = get(question, "question", where), _answers(question, context, where)
+                found.append((str(question["id"]), text, context, answers, title))
+    return from_rows(Questions, found)
 
 
 def _articles(path):
@@ -102,11 +94,9 @@ def _articles(path):
     rows = data if isinstance(data, list) and data else get(data, "data", path, list)
     if not (rows and isinstance(rows[0], dict)) or "paragraphs" in rows[0]:
         return rows
-    if not {"question", "context", "answers"} <= rows[0].keys():
-        raise ValueError(
-            f"{path}: Expected questions with their contexts and answers. For a table, use `read_table`. "
-            f"Received: rows with {shorten(list(rows[0]))}"
-        )
+    expected = "questions with their contexts and answers. For a table, use `read_table`"
+    received = f"rows with {shorten(list(rows[0]))}"
+    demand({"question", "context", "answers"} <= rows[0].keys(), path, expected, received=received)
     return [
         {"title": row.get("title", ""), "paragraphs": [{"context": row.get("context"), "qas": [row]}]} for row in rows
     ]
@@ -121,15 +111,10 @@ def _answers(question, context, where):
     for answer in get(question, "answers", where, list):
         text, start = get(answer, "text", where), get(answer, "answer_start", where, int)
         found = context[start : start + len(text)] if start >= 0 else ""
-        if not text or found != text:
-            raise ValueError(
-                f"{where}: Expected the answer {shorten(text)} at position {start} of the context. "
-                f"Received: {shorten(found)}"
-            )
+        expected = f"the answer {shorten(text)} at position {start} of the context"
+        demand(text and found == text, where, expected, found)
         answers.append(Answer(text, start))
-    if bool(answers) == bool(question.get("is_impossible", False)):
-        raise ValueError(
-            f"{where}: Expected answers, or `is_impossible`. "
-            f"Received: {len(answers)} answers and is_impossible={question.get('is_impossible', False)}"
-        )
+    is_impossible = question.get("is_impossible", False)
+    received = f"{len(answers)} answers and is_impossible={is_impossible}"
+    demand(bool(answers) != bool(is_impossible), where, "answers, or `is_impossible`", received=received)
     return answers

@@ -4,14 +4,19 @@ import hashlib
 import os
 import pathlib
 
-from keras_transfer.core.lines import get, read_lines
+from keras_transfer.core.lines import demand, get, read_lines
 from keras_transfer.core.tables import Table
 from keras_transfer.datasets.parallel_texts import ParallelTexts, checked_texts, read_parallel
-from keras_transfer.datasets.sources import SOURCES, existing_file, missing_files
+from keras_transfer.datasets.sources import existing_file, require, split_files
 from keras_transfer.datasets.splits import Splits
 
-SPLITS = {"train": ("train",), "validation": ("validation", "val", "valid", "dev"), "test": ("test",)}
-TABLES = (".jsonl", ".json", ".csv", ".jsonl.gz", ".json.gz", ".csv.gz")
+NAMES = {"train": ("train",), "validation": ("validation", "val", "valid", "dev"), "test": ("test",)}
+FILES = {
+    split: [
+        f"{name}.{kind}{end}" for name in names for end in ("", ".gz") for kind in ("jsonl", "json", "csv", "source")
+    ]
+    for split, names in NAMES.items()
+}
 HIGHLIGHT = "@highlight"
 
 
@@ -115,11 +120,7 @@ def read_stories(
     """
     folders = [pathlib.Path(each) for each in (folder if isinstance(folder, (list, tuple)) else [folder])]
     found = {path.stem: path for each in folders for path in sorted(each.glob("*.story"))}
-    if not found:
-        raise FileNotFoundError(
-            f"The folder must contain files NAME.story. {SOURCES['cnn_dailymail'].advice} "
-            f"Received: {', '.join(map(str, folders))}"
-        )
+    require(found, folders[0], "files NAME.story", "cnn_dailymail")
     if urls is None:
         paths = [found[name] for name in sorted(found)]
     else:
@@ -142,39 +143,29 @@ def _story(path):
         line = line.strip()
         if line == HIGHLIGHT:
             highlights = [] if highlights is None else highlights
-            if highlights and not highlights[-1]:
-                raise ValueError(f"{path}, line {number}: Expected the text of a highlight. Received: {line!r}")
+            demand(not highlights or highlights[-1], f"{path}, line {number}", "the text of a highlight", line)
             highlights.append([])
         elif line:
             (article if highlights is None else highlights[-1]).append(line)
-    if highlights and not highlights[-1]:
-        raise ValueError(f"{path}: Expected the text of the last highlight. Received: the end of the file")
+    is_whole = not highlights or highlights[-1]
+    demand(is_whole, path, "the text of the last highlight", received="the end of the file")
     return " ".join(article), "\n".join(map(" ".join, highlights or []))
 
 
 def _load(folder, columns, dataset, skip_empty):
     """Returns the splits of a folder, which are tables with two columns or pairs of files."""
-    folder, splits = pathlib.Path(folder), {}
-    for split, names in SPLITS.items():
-        found = [folder / f"{name}{ending}" for name in names for ending in (*TABLES, ".source", ".source.gz")]
-        found = [path for path in found if path.is_file()]
-        if len(found) > 1:
-            raise ValueError(f"A split must have one file. Received: {[str(path) for path in found]}")
-        if found and ".source" in found[0].suffixes:
-            target = found[0].with_name(found[0].name.replace(".source", ".target"))
-            splits[split] = read_parallel(found[0], target, skip_empty=skip_empty)
-        elif found:
-            splits[split] = _read_table(found[0], columns, skip_empty)
-    if not splits:
-        expected = "files such as train.jsonl, train.csv, or train.source and train.target"
-        raise missing_files(folder, expected, dataset)
+    splits, expected = {}, "files such as train.jsonl, train.csv, or train.source and train.target"
+    for split, path in split_files(folder, dataset, FILES, expected).items():
+        if ".source" in path.suffixes:
+            target = path.with_name(path.name.replace(".source", ".target"))
+            splits[split] = read_parallel(path, target, skip_empty=skip_empty)
+        else:
+            splits[split] = _read_table(path, columns, skip_empty)
     return Splits(splits)
 
 
 def _read_table(path, columns, skip_empty):
     """Returns two columns of a JSON Lines or CSV file as `ParallelTexts`."""
     rows = list(Table(path))
-    if not rows:
-        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
     texts = [[get(row, name, f"{path}, line {number}") for name in columns] for number, row in rows]
     return checked_texts(texts, lambda row, _: f"{path}, line {rows[row][0]}", path, skip_empty)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from keras_transfer.core.lines import get, read_json_lines
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.multiple_choice import Choices, add_copa
-from keras_transfer.datasets.sources import existing_files
-from keras_transfer.datasets.splits import Splits, columns_repr, positions
+from keras_transfer.datasets.multiple_choice import Choices, copa_row
+from keras_transfer.datasets.sources import split_files
+from keras_transfer.datasets.splits import Splits, columns_repr, from_rows, positions
 
-FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
+FILES = {"train": ["train.jsonl"], "validation": ["val.jsonl"], "test": ["test.jsonl"]}
 BOOLEANS = ["false", "true"]
 # Columns of the pairs and names of the labels, in the order of Hugging Face's and TensorFlow's datasets `super_glue`.
 PAIRS = {
@@ -36,8 +36,7 @@ class AnswersToGrade(NamedTuple):
     labels: list
     questions: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 class ClozeQuestions(NamedTuple):
@@ -55,8 +54,7 @@ class ClozeQuestions(NamedTuple):
     entities: list
     answers: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 class WordsInContext(NamedTuple):
@@ -74,8 +72,7 @@ class WordsInContext(NamedTuple):
     spans: tuple
     labels: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 class Coreferences(NamedTuple):
@@ -93,8 +90,7 @@ class Coreferences(NamedTuple):
     places: tuple
     labels: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 def load_superglue(folder: str | os.PathLike, task: str) -> Splits:
@@ -136,9 +132,9 @@ def load_superglue(folder: str | os.PathLike, task: str) -> Splits:
     Source: https://super.gluebenchmark.com
     """
     task = look_up(task, [*PAIRS, *READERS], "SuperGLUE task")
-    files = {"test": f"{task}.jsonl"} if task.startswith("AX") else FILES
+    files = {"test": [f"{task}.jsonl"]} if task.startswith("AX") else FILES
     splits = {}
-    for split, path in existing_files(pathlib.Path(folder) / task, files, "superglue").items():
+    for split, path in split_files(pathlib.Path(folder) / task, "superglue", files).items():
         rows = [(row, f"{path}, line {number}") for number, row in read_json_lines(path)]
         labelled = split != "test" or task.startswith("AX")
         splits[split] = READERS[task](rows, labelled) if task in READERS else _pairs(rows, labelled, *PAIRS[task])
@@ -163,10 +159,9 @@ def _pairs(rows, labelled, columns, names):
 
 
 def _copa(rows, labelled):
-    result = Choices([], [], [], _labels(rows, ["choice1", "choice2"], labelled))
-    for row, where in rows:
-        add_copa(result, row, ("premise", "question", "choice1", "choice2"), where)
-    return result
+    names = ("premise", "question", "choice1", "choice2")
+    found = [(*copa_row(row, names, where), None) for row, where in rows]
+    return from_rows(Choices, found)._replace(labels=_labels(rows, names[2:], labelled))
 
 
 def _multirc(rows, labelled):
@@ -184,7 +179,7 @@ def _multirc(rows, labelled):
 
 
 def _record(rows, labelled):
-    result = ClozeQuestions([], [], [], [] if labelled else None)
+    found = []
     for row, where in rows:
         passage = get(row, "passage", where, dict)
         text = get(passage, "text", where)
@@ -194,13 +189,11 @@ def _record(rows, labelled):
         ]
         entities = list(dict.fromkeys(text[start : end + 1] for start, end in spans))  # The end is inclusive.
         for question in get(row, "qas", where, list):
-            result.passages.append(text)
-            result.queries.append(get(question, "query", where))
-            result.entities.append(entities)
-            if labelled:
-                answers = [get(answer, "text", where) for answer in get(question, "answers", where, list)]
-                result.answers.append(list(dict.fromkeys(answers)))
-    return result
+            given = get(question, "answers", where, list) if labelled else []
+            answers = list(dict.fromkeys(get(answer, "text", where) for answer in given))
+            found.append((text, get(question, "query", where), entities, answers))
+    result = from_rows(ClozeQuestions, found)
+    return result if labelled else result._replace(answers=None)
 
 
 def _wic(rows, labelled):

@@ -5,8 +5,13 @@ import pathlib
 from typing import NamedTuple
 
 from keras_transfer.core.lines import get, read_json_lines, read_lines
-from keras_transfer.datasets.sources import SOURCES, existing_file
-from keras_transfer.datasets.splits import Splits, columns_repr
+from keras_transfer.datasets.sources import existing_file, require, split_files
+from keras_transfer.datasets.splits import Splits, columns_repr, from_rows
+
+WIKITEXT = {
+    split: [f"wiki.{name}.tokens", f"wiki.{name}.raw"]
+    for split, name in (("train", "train"), ("validation", "valid"), ("test", "test"))
+}
 
 
 def load_wikitext(folder: str | os.PathLike) -> Splits:
@@ -37,18 +42,8 @@ def load_wikitext(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1609.07843
     """
-    splits = {}
-    for split, name in (("train", "train"), ("validation", "valid"), ("test", "test")):
-        found = [path for kind in ("tokens", "raw") if (path := pathlib.Path(folder) / f"wiki.{name}.{kind}").is_file()]
-        if len(found) > 1:
-            raise ValueError(f"A split must have one file. Received: {[str(path) for path in found]}")
-        if found:
-            splits[split] = [line.strip(" ") for line in read_lines(found[0])]
-    if not splits:
-        raise FileNotFoundError(
-            f"The folder must contain files such as wiki.train.tokens. {SOURCES['wikitext'].advice} Received: {folder}"
-        )
-    return Splits(splits)
+    files = split_files(folder, "wikitext", WIKITEXT, "files such as wiki.train.tokens")
+    return Splits({split: [line.strip(" ") for line in read_lines(path)] for split, path in files.items()})
 
 
 class MinimalPairs(NamedTuple):
@@ -64,8 +59,7 @@ class MinimalPairs(NamedTuple):
     bad: list
     phenomena: list
 
-    def __repr__(self) -> str:
-        return columns_repr(self)
+    __repr__ = columns_repr
 
 
 def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:
@@ -92,13 +86,8 @@ def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:
     path = pathlib.Path(path)
     if path.is_dir():
         paths = sorted(path.glob("*.jsonl"))
-        if not paths:
-            raise FileNotFoundError(
-                f"The folder must contain files *.jsonl. {SOURCES['blimp'].advice} Received: {path}"
-            )
+        require(paths, path, "files *.jsonl", "blimp")
         return Splits({file.stem: load_blimp(file) for file in paths})
-    columns = [[], [], []]
-    for number, row in read_json_lines(existing_file(path, "blimp")):
-        for column, name in zip(columns, ("sentence_good", "sentence_bad", "linguistics_term")):
-            column.append(get(row, name, f"{path}, line {number}"))
-    return MinimalPairs(*columns)
+    rows, names = read_json_lines(existing_file(path, "blimp")), ("sentence_good", "sentence_bad", "linguistics_term")
+    rows = [[get(row, name, f"{path}, line {number}") for name in names] for number, row in rows]
+    return from_rows(MinimalPairs, rows)

@@ -24,7 +24,7 @@ from keras_transfer import (
 )
 from keras_transfer.adaptation.adapters.adapters import get_adapters
 from keras_transfer.callbacks import GradualUnfreezing
-from keras_transfer.core.names import _ARGUMENTS, _NAMES, equivalent
+from keras_transfer.core.names import equivalent, tables_of_names
 from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.optimizers.schedules import OneCycle, WarmupCosine
 from tests.checkpoints.folders import write_config
@@ -173,7 +173,7 @@ def test_an_argument_that_would_be_refused_is_not_suggested(folder):
 
 
 def test_every_suggested_argument_is_one_that_the_function_has():
-    for names, own, sentence in _ARGUMENTS:
+    for names, own, sentence in tables_of_names()["arguments"]:
         for name in names.split():
             found = equivalent(name, [own])
             assert found is not None and (found[0] in ("", own)), (name, own)
@@ -182,7 +182,7 @@ def test_every_suggested_argument_is_one_that_the_function_has():
 
 
 def test_every_place_named_here_exists():
-    for own in _NAMES:
+    for own in tables_of_names()["names"]:
         for path in re.findall(r"kt((?:\.\w+)+)", own):
             assert functools.reduce(getattr, path[1:].split("."), keras_transfer)
 

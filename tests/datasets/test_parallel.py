@@ -124,7 +124,7 @@ test_mistakes_in_multi30k_are_one_error = check_errors(
     ),
     (
         lambda tmp_path: load_multi30k(write(tmp_path, train__en="A.\n", train__en__gz="A.\n")),
-        "A split must have one file in each language. Received: ... train.en.gz",
+        "A split must have one file. Received: ... train.en.gz",
     ),
     (lambda tmp_path: load_multi30k(write(tmp_path, val__en="A.\nB.\n", val__de="A.\n")), "val.de, line 2: Expected 2"),
 )
