@@ -6,15 +6,13 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import FRACTION, expects, number
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 
-class _OfIntegers(keras.losses.Loss):
+class _OfIntegers(SavedByArguments, keras.losses.Loss):
     """A Keras loss for one-hot labels, adapted to integer labels `[batch]` and logits `[batch, classes]`."""
 
     takes_integers = True  # `tasks` check labels and metrics by it.
-
-    def get_config(self):
-        return {**super().get_config(), "dtype": self.dtype}
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
@@ -78,9 +76,6 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
             y_true, y_pred, alpha=1.0, gamma=self.gamma, from_logits=True
         )
 
-    def get_config(self):
-        return {**super().get_config(), "gamma": self.gamma}
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SmoothedCrossentropy(_OfIntegers):
@@ -133,6 +128,3 @@ class SmoothedCrossentropy(_OfIntegers):
         return keras.losses.categorical_crossentropy(
             y_true, y_pred, from_logits=True, label_smoothing=self.label_smoothing
         )
-
-    def get_config(self):
-        return {**super().get_config(), "label_smoothing": self.label_smoothing}

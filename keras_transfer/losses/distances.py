@@ -62,9 +62,6 @@ class TripletLoss(PartsLoss):
         distance = DISTANCES[self.distance]
         return ops.relu(distance(anchors, positives) - distance(anchors, negatives) + self.margin)
 
-    def get_config(self):
-        return {**super().get_config(), "distance": self.distance, "margin": self.margin}
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ContrastiveLoss(PartsLoss):
@@ -119,9 +116,6 @@ class ContrastiveLoss(PartsLoss):
             raise ValueError(
                 f"Labels of `{type(self).__name__}` must be 0 or 1. Received: {labels[wrong[0]]} at position {wrong[0]}"
             )
-
-    def get_config(self):
-        return {**super().get_config(), "distance": self.distance, "margin": self.margin}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,10 +6,12 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.saved_arguments import SavedByArguments
+
 EPSILON = 1e-12  # The smallest length by which a vector is divided, as in torch.
 
 
-class PartsLoss(keras.losses.Loss):
+class PartsLoss(SavedByArguments, keras.losses.Loss):
     """Base class of the losses of a `TextEmbedder`, which compare several vectors per row.
 
     A subclass implements `row_losses(labels, *vectors)`, which receives one tensor `[batch, dim]` for each text of a
@@ -63,9 +65,6 @@ class PartsLoss(keras.losses.Loss):
         if not self.takes_texts:
             y_true = ops.reshape(y_true, (-1,))
         return self.row_losses(y_true, *(y_pred[:, part] for part in range(shape[1])))
-
-    def get_config(self):
-        return {**super().get_config(), "dtype": self.dtype}
 
 
 def check_between(labels, low, high, loss):

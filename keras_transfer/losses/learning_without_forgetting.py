@@ -4,10 +4,11 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import POSITIVE, expect, expects
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer", name="PredictionPenalty")
-class LearningWithoutForgettingLoss(keras.losses.Loss):
+class LearningWithoutForgettingLoss(SavedByArguments, keras.losses.Loss):
     """The distance of logits from recorded ones: the loss of learning without forgetting (Li and Hoiem 2016).
 
     With p = softmax(recorded / temperature) and q = softmax(current / temperature), the loss is the sum over classes of
@@ -72,9 +73,6 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
         recorded = ops.log_softmax(y_true / self.temperature, axis=-1)
         current = ops.log_softmax(y_pred / self.temperature, axis=-1)
         return ops.sum(ops.exp(recorded) * (recorded - current), axis=-1)
-
-    def get_config(self):
-        return {"temperature": self.temperature, "reduction": self.reduction, "name": self.name}
 
 
 def _check_shapes(recorded, current):

@@ -86,15 +86,3 @@ class MatryoshkaLoss(PartsLoss):
             weight * self.loss.call(y_true, normalized(y_pred[..., :size]))
             for size, weight in zip(self.dims, self.weights)
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "loss": keras.saving.serialize_keras_object(self.loss),
-            "dims": self.dims,
-            "weights": self.weights,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

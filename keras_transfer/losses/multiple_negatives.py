@@ -88,9 +88,6 @@ class MultipleNegativesRankingLoss(PartsLoss):
             losses = (losses + ops.logsumexp(scores[:, :rows], axis=0) - right) / 2
         return losses
 
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
-
 
 def _are_equal(texts):
     """Returns which candidates `[batch, candidates]` are no negatives of which anchors, because of equal texts."""

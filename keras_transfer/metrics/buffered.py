@@ -7,9 +7,10 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 
-class BufferedMetric(keras.metrics.Metric):
+class BufferedMetric(SavedByArguments, keras.metrics.Metric):
     """Base class of metrics computed from all rows of an epoch, as the mean over columns of labels and outputs.
 
     The buffer is a variable, so that the metric works in compiled steps. It holds rows whose weight is not 0. If there
@@ -121,9 +122,6 @@ class BufferedMetric(keras.metrics.Metric):
                 f"more. Use `{type(self).__name__}(capacity={self.capacity + lost})` or more.",
                 stacklevel=2,
             )
-
-    def get_config(self):
-        return {"capacity": self.capacity, **super().get_config()}
 
 
 def midranks(values, weights):

@@ -7,11 +7,12 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.metrics.rows import class_rows, count_classes
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ExpectedCalibrationError(keras.metrics.Metric):
+class ExpectedCalibrationError(SavedByArguments, keras.metrics.Metric):
     """The expected calibration error over all batches, from logits.
 
     The probability of each row's most likely class is put into one of `num_bins` intervals of equal width. The result
@@ -70,9 +71,6 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         bins = ops.convert_to_tensor(self.bins)
         error = ops.divide_no_nan(ops.sum(ops.abs(bins[1] - bins[2])), ops.sum(bins[0]))
         return ops.cast(error, self.dtype)
-
-    def get_config(self):
-        return {"num_bins": self.num_bins, **super().get_config()}
 
 
 def expected_calibration_error(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_weight: Any = None) -> float:

@@ -8,12 +8,13 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expect, expects, integer, one_of
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.metrics.rows import class_rows, count_classes
 
 AVERAGES = ("macro", "weighted", "micro", "binary", None)
 
 
-class ClassCounts(keras.metrics.Metric):
+class ClassCounts(SavedByArguments, keras.metrics.Metric):
     """Base class of metrics computed from counts per class, at one threshold (one half) or one for each class.
 
     Strategies add up the counts of their replicas.
@@ -104,9 +105,19 @@ class ClassCounts(keras.metrics.Metric):
 class AveragedCounts(ClassCounts):
     """Base class of metrics per class, averaged over classes as scikit-learn does, with `zero_division=0`."""
 
+    default_name: str
+
     @expects(average=one_of(*AVERAGES), class_id=integer(0, 1))
-    def __init__(self, average="macro", *, threshold=None, class_id=None, name=None, dtype=None):
-        super().__init__(threshold, name, dtype)
+    def __init__(
+        self,
+        average: str | None = "macro",
+        *,
+        threshold: float | Sequence[float] | None = None,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
+        super().__init__(threshold, name or self.default_name, dtype)
         fits = class_id is None or average == "binary"
         expect(fits, "`class_id` requires `average='binary'`.", class_id=class_id, average=average)
         self.average = average
@@ -145,10 +156,6 @@ class AveragedCounts(ClassCounts):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `ratio`.")
 
-    def get_config(self):
-        own = {"average": self.average, "threshold": self.threshold, "class_id": self.class_id}
-        return {**own, **super().get_config()}
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class Precision(AveragedCounts):
@@ -163,7 +170,7 @@ class Precision(AveragedCounts):
         threshold: Float from 0 to 1, or list of floats, one for each class. Probability from which a class is
             predicted. Defaults to `None`, one half.
         class_id: Integer. The class of `average="binary"`. Defaults to `None`, class 1.
-        name: String. Name of the metric. Defaults to `"precision"`.
+        name: String. Name of the metric. Defaults to `None`, `"precision"`.
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
@@ -181,16 +188,7 @@ class Precision(AveragedCounts):
     ```
     """
 
-    def __init__(
-        self,
-        average: str | None = "macro",
-        *,
-        threshold: float | Sequence[float] | None = None,
-        class_id: int | None = None,
-        name: str = "precision",
-        dtype: Any = None,
-    ):
-        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
+    default_name = "precision"
 
     def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(right, given)
@@ -208,7 +206,7 @@ class Recall(AveragedCounts):
         threshold: Float from 0 to 1, or list of floats, one for each class. Probability from which a class is
             predicted. Defaults to `None`, one half.
         class_id: Integer. The class of `average="binary"`. Defaults to `None`, class 1.
-        name: String. Name of the metric. Defaults to `"recall"`.
+        name: String. Name of the metric. Defaults to `None`, `"recall"`.
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
@@ -226,16 +224,7 @@ class Recall(AveragedCounts):
     ```
     """
 
-    def __init__(
-        self,
-        average: str | None = "macro",
-        *,
-        threshold: float | Sequence[float] | None = None,
-        class_id: int | None = None,
-        name: str = "recall",
-        dtype: Any = None,
-    ):
-        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
+    default_name = "recall"
 
     def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(right, true)
@@ -256,7 +245,7 @@ class F1Score(AveragedCounts):
             With two classes, the threshold applies to class 1. Defaults to `None`: one half for several labels per row,
             and the most likely class otherwise.
         class_id: Integer, 0 or 1. The class for `average="binary"`. Defaults to `None`, class 1.
-        name: String. Name of the metric. Defaults to `"f1"`.
+        name: String. Name of the metric. Defaults to `None`, `"f1"`.
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
     Call arguments:
@@ -285,16 +274,7 @@ class F1Score(AveragedCounts):
     ```
     """
 
-    def __init__(
-        self,
-        average: str = "macro",
-        *,
-        threshold: float | Sequence[float] | None = None,
-        class_id: int | None = None,
-        name: str = "f1",
-        dtype: Any = None,
-    ):
-        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
+    default_name = "f1"
 
     def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(2 * right, true + given)

@@ -9,12 +9,13 @@ from keras import ops
 
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.metrics.spans import OUTSIDE, parted, read_labels
 from keras_transfer.metrics.word_accuracy import words
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class EntityF1(keras.metrics.Metric):
+class EntityF1(SavedByArguments, keras.metrics.Metric):
     """Micro F1 of the entities in all batches, with the rules of `entities`.
 
     A predicted entity is correct if its type, first word and last word are correct. Words do not have to be adjacent:
@@ -106,9 +107,6 @@ class EntityF1(keras.metrics.Metric):
     def recall(self) -> float:
         """Float. The fraction of true entities that are found, or 0 if there are none."""
         return _fraction(self.right, self.true)
-
-    def get_config(self):
-        return {"label_names": self.label_names, **super().get_config()}
 
 
 def _fraction(part, whole):

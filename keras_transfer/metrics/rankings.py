@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.metrics.rows import row_weights
 
 
-class RankingMetric(keras.metrics.Mean):
+class RankingMetric(SavedByArguments, keras.metrics.Mean):
     """Base class of the ranking metrics, means over rows of candidates. The `k` highest scores count, or all."""
 
     def __init__(self, k, name, dtype):
@@ -40,9 +41,6 @@ class RankingMetric(keras.metrics.Mean):
             A float32 tensor of shape `[batch]`.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
-
-    def get_config(self):
-        return {"k": self.k, **super().get_config()}
 
 
 def _candidates(y_true, y_pred, sample_weight):

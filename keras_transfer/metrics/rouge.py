@@ -85,6 +85,3 @@ class Rouge(TextMetric):
                 len(y_true),
                 foreign[0][0][:40],
             )
-
-    def get_config(self):
-        return {"rouge_types": list(self.rouge_types), "use_stemmer": self.use_stemmer, **super().get_config()}

@@ -8,15 +8,16 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 
-class TextMetric(keras.metrics.Metric):
+class TextMetric(SavedByArguments, keras.metrics.Metric):
     """Base class of metrics that compare generated texts with references.
 
     The texts are kept until `reset_state`, because most of these metrics are computed from all of them together, and
-    not as a mean over rows. A subclass implements `score`, and `get_config` if it has arguments. To compute a metric
-    while a model trains, pass it to `callbacks.GenerationMetrics`. It does not work in `compile`, because a model
-    returns logits and not texts.
+    not as a mean over rows. A subclass implements `score`. Its config is the attributes that are named like the
+    constructor's arguments. To compute a metric while a model trains, pass it to `callbacks.GenerationMetrics`. It does
+    not work in `compile`, because a model returns logits and not texts.
 
     Args:
         name: String. Name of the metric.
@@ -118,9 +119,6 @@ class TextMetric(keras.metrics.Metric):
 
     def reset_state(self):
         self._references_seen, self._texts = [], []
-
-    def get_config(self):
-        return {"name": self.name}
 
 
 def list_of_texts(texts, argument):

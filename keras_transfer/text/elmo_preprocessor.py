@@ -11,6 +11,7 @@ from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.predicted_words import PredictedWords
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
 # The ids of a word's characters are its bytes plus one, and the special ids below. The id 0 pads texts.
@@ -97,8 +98,6 @@ class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
         return self.predicted_words.token_to_id(token)
 
     def _word_pieces(self, words):
-        import tensorflow as tf
-
         pieces = self.characters(words)
         if self.has_vocabulary:
             pieces = tf.concat([pieces, self.predicted_words.look_up(words)[:, None]], axis=1)
@@ -120,8 +119,6 @@ class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
         Returns:
             An int32 tensor of shape `[words, max_characters]`.
         """
-        import tensorflow as tf
-
         room = self.max_characters - 2
         letters = tf.cast(tf.io.decode_raw(words, tf.uint8, fixed_length=room), tf.int32) + 1
         lengths = tf.minimum(tf.strings.length(words), room)[:, None]

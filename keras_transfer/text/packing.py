@@ -9,6 +9,7 @@ import keras
 
 from keras_transfer.core.expect import TEXT, expects, integer, list_of, one_of
 from keras_transfer.core.saved_arguments import SavedByArguments
+from keras_transfer.text.tensorflow import tf
 
 _LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 
@@ -128,8 +129,6 @@ class Packing(SavedByArguments):
             Dict of `token_ids`, `segment_ids` (if there are segments) and `padding_mask` (1 is a real token), each an
             int32 tensor [batch, length].
         """
-        import tensorflow as tf
-
         num_special = self.num_special_tokens(len(texts))
         lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids in texts]
         room = (max_length if sequence_length is None else sequence_length) - num_special
@@ -169,8 +168,6 @@ class Packing(SavedByArguments):
 
 def _put(token_ids, position, end, tokens, tokenizer):
     """Writes special tokens after `end` [batch, 1], and returns the ids and the new end."""
-    import tensorflow as tf
-
     for token in tokens:
         token_ids = tf.where(position == end, tokenizer.token_to_id(token), token_ids)
         end = end + 1
@@ -183,8 +180,6 @@ def _truncate_longest_first(lengths, room):
     The longer text is truncated until both are equally long, then both are truncated. If `room` is odd, the longer text
     keeps one more token (the second text if both are equally long), as in Hugging Face `tokenizers`.
     """
-    import tensorflow as tf
-
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
     first, second = lengths

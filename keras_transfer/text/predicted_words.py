@@ -9,6 +9,7 @@ from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.text.inputs import to_list
 from keras_transfer.text.strings.splitting import SPLITS, split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -46,8 +47,6 @@ class PredictedWords(Tokenizer):
 
     def look_up(self, words):
         """Returns the ids of words [words] as an int32 tensor."""
-        import tensorflow as tf
-
         self._check_loaded()
         if self._table is None:
             # A function that is being traced would keep the table in its own graph.
@@ -94,8 +93,6 @@ def word_vocabulary(
 
     Source: https://github.com/allenai/bilm-tf, "Prepare input data and a vocabulary file".
     """
-    import tensorflow as tf
-
     if paths_of(texts) is None:
         lines = iter(to_list(texts))
     else:

@@ -6,6 +6,7 @@ import keras
 
 from keras_transfer.core.expect import expect
 from keras_transfer.text.inputs import check_pair, to_list
+from keras_transfer.text.tensorflow import tf
 
 DEFAULT_LENGTH = 128
 
@@ -42,8 +43,6 @@ class Preprocessor(keras.layers.Layer):
             texts = tuple(texts) if isinstance(texts, list) else texts
             return super().__call__(texts, sequence_length=sequence_length)
         # `Layer.__call__` would convert to tensors of Keras's backend, but JAX has no strings.
-        import tensorflow as tf
-
         with tf.device("CPU:0"):
             return self.call(as_text_tensors(texts), sequence_length=sequence_length)
 
@@ -105,8 +104,6 @@ def as_text_tensors(texts):
 
 
 def _as_text_tensor(texts):
-    import tensorflow as tf
-
     if not tf.is_tensor(texts):
         values = to_list(texts)
         return tf.constant(values[0] if isinstance(texts, (str, bytes)) else values, tf.string)

@@ -13,6 +13,7 @@ from keras_transfer.core.files import atomic_files
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape, preprocess
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizer_files.settings import check_no_tokenizer
 from keras_transfer.text.tokenizer_files.tokenizer_folder import read_tokenizer_folder, write_tokenizer_folder
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer
@@ -168,8 +169,6 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         preprocessor.encode_masked(["the [MASK]"], sequence_length=6)["token_ids"]  # [[2, 5, 4, 3, 0, 0]]
         ```
         """
-        import tensorflow as tf
-
         with tf.device("CPU:0"):
             inputs = self._pack([self.tokenize_masked(texts)], self._length_of(sequence_length))
             return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
@@ -186,8 +185,6 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         Raises:
             ValueError: If the vocabulary lacks the mask token.
         """
-        import tensorflow as tf
-
         rule = "The vocabulary must contain the mask token."
         expect(
             self.mask_id is not None, rule, mask_token=self.tokenizer.mask_token, vocabulary_size=self.vocabulary_size
@@ -204,8 +201,6 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         Returns:
             A string tensor of the same shape, "" for negative ids.
         """
-        import tensorflow as tf
-
         with tf.device("CPU:0"):
             index = tf.maximum(token_ids - self.tokenizer.first_id, 0)
             return tf.where(token_ids < 0, "", tf.gather(tf.constant(self.vocabulary), index))
@@ -219,16 +214,12 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         Returns:
             A string tensor [batch], or a scalar.
         """
-        import tensorflow as tf
-
         ids = ids if isinstance(ids, tf.RaggedTensor) else tf.convert_to_tensor(ids)
         special = [self.token_to_id(token) for token in self.packing.special_tokens]
         kept = tf.reduce_all(tf.stack([ids != index for index in special]), 0)
         return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
 
     def call(self, texts, sequence_length=None):
-        import tensorflow as tf
-
         parts = texts if isinstance(texts, tuple) else (texts,)
         ids = [self.tokenizer.tokenize(tf.reshape(part, [-1])) for part in parts]
         inputs = self._pack(ids, self._length_of(sequence_length))
@@ -324,8 +315,6 @@ def masked_ids(tokenizer, texts):
 
     The texts between mask tokens are tokenized separately. White space in front of a mask token belongs to it.
     """
-    import tensorflow as tf
-
     mask = tokenizer.mask_token
     texts = tf.strings.regex_replace(texts, r"\s*" + re.escape(mask), mask.replace("\\", "\\\\"))
     parts = tf.strings.split(texts, mask)
@@ -339,8 +328,6 @@ def masked_ids(tokenizer, texts):
 
 def mask_positions(token_ids, mask_id):
     """Returns the positions of the mask token in each row, int32 [batch, places], padded with -1."""
-    import tensorflow as tf
-
     where = tf.broadcast_to(tf.range(tf.shape(token_ids)[1])[None], tf.shape(token_ids))
     positions = tf.ragged.boolean_mask(where, token_ids == mask_id).to_tensor(-1)
     return tf.pad(positions, [[0, 0], [0, tf.maximum(1 - tf.shape(positions)[1], 0)]], constant_values=-1)

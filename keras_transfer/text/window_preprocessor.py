@@ -7,6 +7,7 @@ import keras
 from keras_transfer.core.expect import expect, expects, instance_of, integer
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, batch_shape, is_longest
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer
 
@@ -63,8 +64,6 @@ class WindowPreprocessor(SavedByArguments, HasTokenizer, Preprocessor):
         self.window_length = preprocessor.sequence_length
 
     def call(self, texts, sequence_length=None):
-        import tensorflow as tf
-
         self._check_single(texts)
         rule = "`sequence_length` must be None or 'longest', since no text is truncated."
         expect(sequence_length is None or is_longest(sequence_length), rule, sequence_length=sequence_length)

@@ -6,6 +6,7 @@ from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.inputs import to_sentences
 from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, checked_length, is_longest
 from keras_transfer.text.strings.splitting import SPLITS, split_words
+from keras_transfer.text.tensorflow import tf
 
 
 class WordRows(NamedTuple):
@@ -66,8 +67,6 @@ class WordLevelPreprocessor(Preprocessor):
         keras_transfer.text.WordPreprocessor().words(["A film, long."])  # [["A", "film", ",", "long", "."]]
         ```
         """
-        import tensorflow as tf
-
         with tf.device("CPU:0"):
             rows = self.split_words(tf.reshape(as_text_tensors(texts), [-1])).to_list()
         return [[word.decode("utf-8") for word in row] for row in rows]
@@ -104,8 +103,6 @@ class WordLevelPreprocessor(Preprocessor):
         rows.inputs["token_ids"], rows.row, rows.position
         ```
         """
-        import tensorflow as tf
-
         sequence_length = self._length_of(sequence_length)
         longest = self.sequence_length if sequence_length is None else sequence_length
         with tf.device("CPU:0"):
@@ -123,8 +120,6 @@ class WholeWordPreprocessor(WordLevelPreprocessor):
     """Base class of the word-level preprocessors that never split a word and do not accept pairs."""
 
     def call(self, texts, sequence_length=None):
-        import tensorflow as tf
-
         self._check_single(texts)
         sequence_length = self._length_of(sequence_length)
         longest = self.sequence_length if sequence_length is None else sequence_length
@@ -155,8 +150,6 @@ def character_offsets(text, words):
 
 def as_ragged(sentences):
     """Returns a list of lists of strings as a ragged string tensor [sentences, None]."""
-    import tensorflow as tf
-
     sentences = to_sentences(sentences)
     words = tf.constant([word for words in sentences for word in words], tf.string)
     return tf.RaggedTensor.from_row_lengths(words, tf.constant([len(words) for words in sentences], tf.int64))
@@ -169,8 +162,6 @@ def pad_words(name, words, sequence_length):
         sequence_length: Integer. Number of words that a row is truncated and padded to. If `None`, rows are padded to
             the longest, but to at least one word.
     """
-    import tensorflow as tf
-
     lengths = tf.cast(words.row_lengths(), tf.int32)
     length = tf.reduce_max(tf.concat([lengths, [1]], 0)) if sequence_length is None else sequence_length
     inner = words.values.shape[1:]
@@ -193,8 +184,6 @@ def _plan_rows(counts, room):
         Int32 tensors: the first piece of each row (among those of all sentences), the number of its pieces and its
         sentence [rows]; the row of each word and the position of its first piece in that row [words].
     """
-    import tensorflow as tf
-
     stride = room - room // 4
     totals = tf.reduce_sum(counts, axis=1)
     begins = tf.cumsum(totals, exclusive=True)

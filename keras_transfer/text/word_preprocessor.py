@@ -8,6 +8,7 @@ from keras_transfer.core.expect import expect
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
@@ -40,8 +41,6 @@ class WordTokenizer(Tokenizer):
 
     def look_up(self, words):
         """Returns the ids of words [words] as an int32 tensor."""
-        import tensorflow as tf
-
         self._check_loaded()
         if self._exact is None:
             # A function that is being traced would keep the tables in its own graph.
@@ -108,8 +107,6 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
         self.tokenizer = WordTokenizer(vocabulary, lowercase, split, case_folding)
 
     def _word_pieces(self, words):
-        import tensorflow as tf
-
         return self.tokenizer.look_up(words), tf.ones_like(words, tf.int32)
 
     def _pack_words(self, pieces, sequence_length):
@@ -129,8 +126,6 @@ def _fold(words):
 
     TF Text's `case_fold_utf8` equates more: fractions, ligatures, superscripts.
     """
-    import tensorflow as tf
-
     words = tf.strings.regex_replace(words, "\u0131", "\x01")  # the capital of the dotless i is that of i
     for change in (tf.strings.lower, tf.strings.upper, tf.strings.lower):
         words = change(words, encoding="utf-8")

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import tf
 
 _NO_PAIR = 2**62
 
@@ -32,8 +33,6 @@ def make_pairs(merges, ids, results=None):
             one counts.
         results: List of the tokens that the pairs become. Defaults to the two tokens of each pair, concatenated.
     """
-    import tensorflow as tf
-
     results = results or [first + second for first, second in merges]
     missing = [
         pair for pair, result in zip(merges, results, strict=True) if not ids.keys() >= {pair[0], pair[1], result}
@@ -62,7 +61,6 @@ def merge_pairs(table, symbols, rows, num_rows):
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", algorithm 1.
     """
-    import tensorflow as tf
 
     def pairs_of(symbols, rows):
         keys = symbols * table.size + tf.concat([symbols[1:], symbols[:1]], 0)
@@ -102,8 +100,6 @@ def make_whole(words, ids, merge, always=False):
         always: Boolean or booleans [words]. Whether the word is in the table even if its bytes do not merge to the
             token.
     """
-    import tensorflow as tf
-
     merged = merge(words)
     first = tf.gather(tf.concat([merged.values, [-1]], 0), merged.row_starts())
     own = always | ((merged.row_lengths() == 1) & (first == ids)).numpy()
@@ -118,8 +114,6 @@ def encode_words(words, whole, merge):
     Args:
         merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
     """
-    import tensorflow as tf
-
     known = look_up(whole, words, -1)
     rare = tf.where(known < 0)
     distinct, index = tf.unique(tf.gather_nd(words, rare))

@@ -1,10 +1,10 @@
 """Maps the bytes of normalized texts back to the characters of the original texts, in the graph."""
 
+from keras_transfer.text.tensorflow import tf
+
 
 def utf8_widths(texts):
     """Returns the number of bytes of each character of texts [batch], an int32 ragged tensor [batch, None]."""
-    import tensorflow as tf
-
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     widths = 1 + sum(tf.cast(codes.values >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
     return codes.with_values(widths)
@@ -20,8 +20,6 @@ def characters_of_bytes(widths, starts, ends):
         starts, ends: Integer ragged tensors [batch, None]. The first byte of each token, and the position after its
             last byte.
     """
-    import tensorflow as tf
-
     behind = tf.cumsum(tf.cast(widths.values, tf.int64))  # among the bytes of all texts
     begins = tf.gather(tf.concat([[0], behind], 0), widths.row_splits)  # of the texts, and the end of the last one
     rows = starts.value_rowids()
@@ -41,8 +39,6 @@ def skip_characters(skipped, ends):
         skipped: Boolean ragged tensor [batch, None]. Whether each character of a text is skipped.
         ends: Int64 ragged tensor [batch, None]. The position after the last character of each token.
     """
-    import tensorflow as tf
-
     kept = tf.where(~skipped.values)[:, 0]
     kept = tf.concat([kept, tf.shape(skipped.values, tf.int64)], 0)
     rows = ends.value_rowids()

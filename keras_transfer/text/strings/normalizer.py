@@ -1,6 +1,7 @@
 """BERT's normalization of text in the TensorFlow graph, exactly as in Hugging Face `tokenizers`."""
 
 from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.tensorflow import tf
 
 # Replaces every word that must become the unknown token. U+FFFD in the text itself is removed first, so it has no other
 # meaning. In a vocabulary it never matches, as in Hugging Face's tokenizers.
@@ -102,8 +103,6 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
     Source: https://github.com/google-research/bert (`tokenization.py`, `BasicTokenizer`) and
     https://github.com/huggingface/tokenizers (`normalizers/bert.rs`, `pre_tokenizers/bert.rs`).
     """
-    import tensorflow as tf
-
     # Nearly all English is plain. Checking that costs a tenth of normalizing it.
     rare = tf.where(~tf.strings.regex_full_match(texts, _PLAIN))
     normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents, limit_words)
@@ -118,8 +117,6 @@ def normalize_characters(texts, lowercase, strip_accents):
     of them are two ragged tensors [batch, None]: the number of bytes of each character in the result, and whether it is
     an accent that was removed.
     """
-    import tensorflow as tf
-
     codes = tf.strings.unicode_decode(checked_utf8(texts), "UTF-8")
     distinct, index = tf.unique(codes.values)
     characters = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
@@ -131,8 +128,6 @@ def normalize_characters(texts, lowercase, strip_accents):
 
 
 def _normalize_rare(texts, lowercase, strip_accents, limit_words):
-    import tensorflow as tf
-
     replace = tf.strings.regex_replace
     texts = checked_utf8(texts)
     texts = replace(texts, f"[{_REMOVED}]", "")
@@ -147,15 +142,11 @@ def _normalize_rare(texts, lowercase, strip_accents, limit_words):
 
 def lower(texts):
     """Returns texts [batch] in lower case, each letter by itself: a final sigma becomes a plain one."""
-    import tensorflow as tf
-
     # TensorFlow drops what follows a NUL. As in Hugging Face's tokenizers, it becomes an unknown character.
     return _lower(_translate(tf.strings.regex_replace(texts, r"\x00", "\U0010fffd"), _LOWERED))
 
 
 def _lower(texts):
-    import tensorflow as tf
-
     return tf.strings.lower(tf.strings.regex_replace(texts, "\u03a3", "\u03c3"), encoding="utf-8")
 
 
@@ -172,8 +163,6 @@ def is_reachable(token):
 
 def _translate(texts, table):
     """Replaces characters of texts according to a dict of code points, like `str.translate`."""
-    import tensorflow as tf
-
     old, new = zip(*sorted(table.items()))
     rare = tf.where(tf.strings.regex_full_match(texts, "(?s:.*)[" + "".join(map(chr, old)) + "](?s:.*)"))
     codes = tf.strings.unicode_decode(tf.gather_nd(texts, rare), "UTF-8")
@@ -184,8 +173,6 @@ def _translate(texts, table):
 
 def checked_utf8(texts):
     """Returns texts [batch], or raises an `InvalidArgumentError` if one of them is not UTF-8."""
-    import tensorflow as tf
-
     others = tf.boolean_mask(texts, ~tf.strings.regex_full_match(texts, r"[\x00-\x7f]*"))
     valid = tf.strings.unicode_transcode(others, "UTF-8", "UTF-8", errors="ignore")
     wrong = valid != others

@@ -1,5 +1,7 @@
 """Ragged ids as the input of a generator, and ids as text, in the TensorFlow graph."""
 
+from keras_transfer.text.tensorflow import tf
+
 
 def align_ragged_right(ids, start, max_length):
     """Returns the last ids of texts, int32 [batch, length], zeros on the left, and the place of each text's first id.
@@ -10,8 +12,6 @@ def align_ragged_right(ids, start, max_length):
         start: List of integers, ids that are put before each text.
         max_length: Integer. Number of ids that a text keeps, including those of `start`.
     """
-    import tensorflow as tf
-
     ids = ids[:, -(max_length - len(start)) :]
     if start:
         ids = tf.concat([tf.tile([start], [ids.nrows(out_type=tf.int32), 1]), ids], axis=1)
@@ -25,8 +25,6 @@ def align_ragged_right(ids, start, max_length):
 
 def take_pieces(ids, kept, pieces):
     """Returns the `kept` ids [batch, length] as texts, a string tensor [batch], given the bytes that each id adds."""
-    import tensorflow as tf
-
     with tf.init_scope():
         table = tf.constant(pieces)
     return join_pieces(tf.where(kept, tf.gather(table, ids), ""))
@@ -34,8 +32,6 @@ def take_pieces(ids, kept, pieces):
 
 def without_first_space(texts):
     """Returns a string tensor without the space that each text may begin with."""
-    import tensorflow as tf
-
     return tf.strings.regex_replace(texts, "^ ", "")
 
 
@@ -44,7 +40,5 @@ def join_pieces(pieces):
 
     Bytes that are not UTF-8 become U+FFFD.
     """
-    import tensorflow as tf
-
     joined = tf.strings.reduce_join(pieces, axis=-1)
     return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")

@@ -2,6 +2,8 @@
 
 import re
 
+from keras_transfer.text.tensorflow import tf
+
 SPLITS = ("punctuation", "whitespace")
 
 # This byte separates words. No UTF-8 text contains it, and no pattern matches it.
@@ -13,8 +15,6 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # all of ASCII but letters and digits
 
 def split_words(texts, split):
     """Returns the words of texts [batch] as a ragged tensor [batch, None]."""
-    import tensorflow as tf
-
     if split == "punctuation":
         texts = tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
     return tf.strings.split(tf.strings.strip(tf.strings.regex_replace(texts, _SPACE, " ")))
@@ -22,8 +22,6 @@ def split_words(texts, split):
 
 def split_at(separator, texts):
     """Returns the parts of texts [batch] between separators, as a ragged tensor [batch, None] without empty strings."""
-    import tensorflow as tf
-
     parts = tf.strings.split(texts, separator)
     kept = tf.where(parts.values != "")[:, 0]
     rows = tf.gather(parts.value_rowids(), kept)
@@ -38,8 +36,6 @@ def split_around(texts, whole, split):
         split: Function from the parts between these strings [parts] to their words, a ragged tensor [parts, None]. It
             splits each part like a text of its own.
     """
-    import tensorflow as tf
-
     if not whole:
         return split(texts)
     pattern = "|".join(re.escape(text) for text in sorted(whole, key=len, reverse=True))

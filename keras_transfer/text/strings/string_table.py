@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from keras_transfer.text.tensorflow import tf
+
 
 class StringTable(NamedTuple):
     """Strings in the order of their int64 hashes, with int32 ids. A SavedModel contains the table as constants."""
@@ -13,8 +15,6 @@ class StringTable(NamedTuple):
 
 def make_table(keys, ids):
     """Returns the table of string keys [strings] and their int32 ids [strings]. The first one of equal keys counts."""
-    import tensorflow as tf
-
     hashes = _hash(keys)
     order = tf.argsort(hashes, stable=True)
     return StringTable(tf.gather(hashes, order), tf.gather(keys, order), tf.gather(ids, order))
@@ -22,14 +22,10 @@ def make_table(keys, ids):
 
 def look_up(table, words, default):
     """Returns the ids of words [words], or `default` for words that are not in the table."""
-    import tensorflow as tf
-
     at = tf.searchsorted(table.hashes, _hash(words))  # the first of equal ones
     at = tf.minimum(at, tf.size(table.hashes) - 1)
     return tf.where(tf.gather(table.keys, at) == words, tf.gather(table.ids, at), default)
 
 
 def _hash(words):
-    import tensorflow as tf
-
     return tf.strings.to_hash_bucket_fast(words, 2**63 - 1)

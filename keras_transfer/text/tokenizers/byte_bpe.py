@@ -16,6 +16,7 @@ from keras_transfer.text.strings.characters import characters_of_bytes, utf8_wid
 from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import split_around
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizer_files.settings import single_part
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 
@@ -101,8 +102,6 @@ class ByteBPETokenizer(BPETokenizer):
         return _make_constants(tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens))
 
     def _tokenize(self, texts):
-        import tensorflow as tf
-
         whole, merge = self._constants()
         texts = checked_utf8(texts)
         if self.normalization:
@@ -112,8 +111,6 @@ class ByteBPETokenizer(BPETokenizer):
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
     def _tokenize_with_offsets(self, texts):
-        import tensorflow as tf
-
         ids, normalized = self._tokenize(texts), texts
         if self.normalization:
             text = import_tensorflow_text()
@@ -136,7 +133,6 @@ class ByteBPETokenizer(BPETokenizer):
 
     def _spaces_before(self, texts, ends):
         """Returns how many spaces were put into texts [batch] before the ends of tokens, in bytes of all texts."""
-        import tensorflow as tf
 
         def whole(parts):
             return tf.RaggedTensor.from_tensor(parts[:, None])
@@ -149,8 +145,6 @@ class ByteBPETokenizer(BPETokenizer):
 
     def word_pieces(self, words: Any) -> Any:
         # A word is tokenized as it would be in the middle of a text.
-        import tensorflow as tf
-
         return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
 
     def trimmed(self, ids: set[int]) -> Self:
@@ -236,32 +230,28 @@ def _bytes_of(token):
     return token.encode("utf-8")
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _make_constants(vocabulary, merges, added_tokens):
     """Returns the table of the words that are tokens, and the function that merges the others.
 
     Making them from a large vocabulary takes long, so they are cached.
     """
-    import tensorflow as tf
-
     ids = {token: index for index, token in enumerate(vocabulary)}
-    # A function that is being traced would keep the constants in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        pairs = make_pairs(merges, ids)
-        byte_ids = tf.constant([ids[character] for character in byte_characters()], tf.int64)
+    pairs = make_pairs(merges, ids)
+    byte_ids = tf.constant([ids[character] for character in byte_characters()], tf.int64)
 
-        def merge(words):
-            symbols = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)
-            count = tf.size(words, tf.int64)
-            rows = tf.repeat(tf.range(count), tf.strings.length(words))
-            return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
+    def merge(words):
+        symbols = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)
+        count = tf.size(words, tf.int64)
+        rows = tf.repeat(tf.range(count), tf.strings.length(words))
+        return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
 
-        # Added tokens are matched in texts although no merges produce them. They come first, because the bytes of
-        # another token may be the same, as with two spaces.
-        added = set(added_tokens)
-        order = [ids[token] for token in added_tokens]
-        order += [index for index, token in enumerate(vocabulary) if token not in added]
-        tokens = tf.gather(tf.constant(_bytes_of_tokens(vocabulary, added_tokens)), order)
-        always = np.arange(len(order)) < len(added_tokens)
-        whole = make_whole(tokens, np.array(order), merge, always)
+    # Added tokens are matched in texts although no merges produce them. They come first, because the bytes of
+    # another token may be the same, as with two spaces.
+    added = set(added_tokens)
+    order = [ids[token] for token in added_tokens]
+    order += [index for index, token in enumerate(vocabulary) if token not in added]
+    tokens = tf.gather(tf.constant(_bytes_of_tokens(vocabulary, added_tokens)), order)
+    always = np.arange(len(order)) < len(added_tokens)
+    whole = make_whole(tokens, np.array(order), merge, always)
     return whole, merge

@@ -1,6 +1,5 @@
 """The tokenizer of fastai's language models, for texts that `fastai_texts` or fastai has split into tokens."""
 
-import functools
 import json
 import os
 import pathlib
@@ -12,6 +11,7 @@ import keras
 from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT, MARKED_SPACE
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 # The pre-tokenizer of such a `tokenizer.json`.
@@ -70,8 +70,6 @@ class FastaiTokenizer(Tokenizer):
         super()._set_vocabulary(tokens)
 
     def _tokenize(self, texts):
-        import tensorflow as tf
-
         self.require([self.unk_token])
         texts = checked_utf8(texts)
         prepared = tf.strings.regex_full_match(texts, f"(?s){BEGIN_TEXT}( .*)?")
@@ -117,11 +115,7 @@ class FastaiTokenizer(Tokenizer):
         return cls(tokens, **{**special, "unk_token": fast["model"]["unk_token"]})
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _table(vocabulary):
     """Returns the table of the tokens of a vocabulary."""
-    import tensorflow as tf
-
-    # A function that is being traced would keep the constants in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        return make_table(tf.constant(list(vocabulary)), tf.range(len(vocabulary), dtype=tf.int32))
+    return make_table(tf.constant(list(vocabulary)), tf.range(len(vocabulary), dtype=tf.int32))

@@ -1,6 +1,5 @@
 """The tokenizer of OpenAI's first GPT: BERT's words in lower case, merged by byte-pair encoding."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, mak
 from keras_transfer.text.strings.normalizer import normalize, replace_newer
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizer_files.settings import unlike_bert
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 
@@ -68,8 +68,6 @@ class GPTTokenizer(BPETokenizer):
         return _make_constants(tuple(self.vocabulary), tuple(self.merges), self.unk_id)
 
     def _tokenize(self, texts):
-        import tensorflow as tf
-
         whole, merge = self._constants()
         texts = normalize(texts, lowercase=True, strip_accents=True, limit_words=False)
         words = split_words(texts, "punctuation")
@@ -116,27 +114,23 @@ class GPTTokenizer(BPETokenizer):
         return cls(tokens, merges_of(fast["model"]), **special)
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _make_constants(vocabulary, merges, unk_id):
     """Returns the table of the words that are tokens, and the function that merges the others."""
-    import tensorflow as tf
-
     ids = {token: index for index, token in enumerate(vocabulary)}
-    # A function that is being traced would keep the constants in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        pairs = make_pairs(merges, ids)
-        characters = [token for token in vocabulary if len(token.removesuffix(_END)) == 1]
-        keys = tf.constant([replace_newer(token) for token in characters] or [""])
-        table = make_table(keys, tf.constant([ids[token] for token in characters] or [unk_id]))
+    pairs = make_pairs(merges, ids)
+    characters = [token for token in vocabulary if len(token.removesuffix(_END)) == 1]
+    keys = tf.constant([replace_newer(token) for token in characters] or [""])
+    table = make_table(keys, tf.constant([ids[token] for token in characters] or [unk_id]))
 
-        def merge(words):
-            split = tf.strings.unicode_split(words, "UTF-8")
-            rows, count = split.value_rowids(), split.nrows()
-            ends = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], 0)
-            symbols = look_up(table, tf.where(ends, split.values + _END, split.values), unk_id)
-            return merge_pairs(pairs, tf.cast(symbols, tf.int64), rows, count)
+    def merge(words):
+        split = tf.strings.unicode_split(words, "UTF-8")
+        rows, count = split.value_rowids(), split.nrows()
+        ends = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], 0)
+        symbols = look_up(table, tf.where(ends, split.values + _END, split.values), unk_id)
+        return merge_pairs(pairs, tf.cast(symbols, tf.int64), rows, count)
 
-        index = [index for index, token in enumerate(vocabulary) if token.endswith(_END)]
-        words = tf.constant([replace_newer(vocabulary[i].removesuffix(_END)) for i in index] or [""])
-        whole = make_whole(words, np.array(index or [unk_id]), merge)
+    index = [index for index, token in enumerate(vocabulary) if token.endswith(_END)]
+    words = tf.constant([replace_newer(vocabulary[i].removesuffix(_END)) for i in index] or [""])
+    whole = make_whole(words, np.array(index or [unk_id]), merge)
     return whole, merge

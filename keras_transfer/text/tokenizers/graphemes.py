@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.sentencepiece_model import normalized
 
 # The kinds of characters that decide where a grapheme cluster ends, as in Hugging Face's tables: those that belong to
@@ -69,15 +70,12 @@ def apply_to_graphemes(texts, charsmap):
 
     Source: https://github.com/huggingface/tokenizers (`normalizers/precompiled.rs`).
     """
-    import tensorflow as tf
-
     clustered = tf.strings.regex_full_match(texts, _pattern())
     return change_where(clustered, texts, lambda some: _apply_to_clustered(some, charsmap))
 
 
 def change_where(condition, texts, change):
     """Returns texts [batch], of which a function changes those for which a condition [batch] is true."""
-    import tensorflow as tf
 
     def changed():
         places = tf.where(condition)
@@ -87,8 +85,6 @@ def change_where(condition, texts, change):
 
 
 def _apply_to_clustered(texts, charsmap):
-    import tensorflow as tf
-
     characters, codes = tf.strings.unicode_split(texts, "UTF-8"), tf.strings.unicode_decode(texts, "UTF-8").values
     first, kind_of = _kinds()
     kinds = tf.gather(kind_of, tf.searchsorted(first, codes, side="right") - 1)
@@ -127,20 +123,16 @@ def of_characters(charsmap):
     return _walk(charsmap)[0]
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _short_keys(charsmap):
     """Returns the table of the keys of a compiled normalization that fit into a short cluster, and what they become.
 
     Index 0 stands for all other strings. Keys of one character stay, since `of_characters` contains them.
     """
-    import tensorflow as tf
-
     keys = [key.decode("utf-8") for key in _walk(charsmap)[1]]
     results = ["", *(key if len(key) == 1 else normalized(charsmap, key) for key in keys)]
-    # A function that is being traced would keep the constants in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        ids = tf.range(1, len(keys) + 1) if keys else tf.constant([0])
-        return make_table(tf.constant(keys or [""]), ids), tf.constant(results)
+    ids = tf.range(1, len(keys) + 1) if keys else tf.constant([0])
+    return make_table(tf.constant(keys or [""]), ids), tf.constant(results)
 
 
 @functools.lru_cache(maxsize=4)

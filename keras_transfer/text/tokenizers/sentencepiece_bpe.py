@@ -1,6 +1,5 @@
 """The BPE tokenizer of SentencePiece, used by Llama, Mistral, Gemma and encoders with their vocabularies."""
 
-import functools
 import json
 import os
 import pathlib
@@ -16,6 +15,7 @@ from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, mak
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import CUT, split_around, split_at
 from keras_transfer.text.strings.string_table import make_table
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 from keras_transfer.text.tokenizers.sentencepiece_model import BPE, SPACE, PieceType, SentencePieceModel
 
@@ -146,8 +146,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
         )
 
     def _tokenize(self, texts):
-        import tensorflow as tf
-
         whole, merge, by_words = self._constants()
         words = split_around(checked_utf8(texts), self.added_tokens, lambda parts: self._split(parts, by_words))
         ids = encode_words(words.values, whole, merge)
@@ -155,8 +153,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     def _split(self, texts, by_words):
         """Returns the words of texts, each with the spaces before it, or the whole texts."""
-        import tensorflow as tf
-
         replace = tf.strings.regex_replace
         texts = replace(texts, " ", SPACE)
         if self.prefix is not None:
@@ -168,8 +164,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     def word_pieces(self, words: Any) -> Any:
         # A word is tokenized as it would be in the middle of a text.
-        import tensorflow as tf
-
         if self.prefix is None:
             words = tf.where(tf.strings.regex_full_match(words, "(?s) .*|"), words, " " + words)
         return super().word_pieces(words)
@@ -305,43 +299,39 @@ def _merges_of_pieces(pieces):
     return [merge[1:] for merge in merges]
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _make_constants(vocabulary, merges, added_tokens, byte_fallback, unk_id):
     """Returns the table of the words that are tokens, the function that merges others, and whether words are separate.
 
     They are, unless a merge crosses the space in front of a word.
     """
-    import tensorflow as tf
-
     ids = {token: index for index, token in enumerate(vocabulary)}
     by_words = not any(re.search(f"[^{SPACE}]{SPACE}", first + second) for first, second in merges)
-    # A function that is being traced would keep the constants in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        pairs = make_pairs(merges, ids)
-        characters = [token for token in vocabulary if len(token) == 1]
-        table = make_table(tf.constant(characters), tf.constant([ids[token] for token in characters]))
-        byte_ids = tf.constant([ids[token] for token in _BYTES]) if byte_fallback else None
+    pairs = make_pairs(merges, ids)
+    characters = [token for token in vocabulary if len(token) == 1]
+    table = make_table(tf.constant(characters), tf.constant([ids[token] for token in characters]))
+    byte_ids = tf.constant([ids[token] for token in _BYTES]) if byte_fallback else None
 
-        def spell(characters):
-            """Returns the ids of characters that the vocabulary lacks, a ragged tensor [characters, None]."""
-            if byte_ids is None:
-                return tf.RaggedTensor.from_tensor(tf.fill([tf.size(characters), 1], unk_id))
-            values = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(characters), tf.uint8), tf.int32)
-            return tf.RaggedTensor.from_row_lengths(
-                tf.gather(byte_ids, values), tf.cast(tf.strings.length(characters), tf.int64), validate=False
-            )
+    def spell(characters):
+        """Returns the ids of characters that the vocabulary lacks, a ragged tensor [characters, None]."""
+        if byte_ids is None:
+            return tf.RaggedTensor.from_tensor(tf.fill([tf.size(characters), 1], unk_id))
+        values = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(characters), tf.uint8), tf.int32)
+        return tf.RaggedTensor.from_row_lengths(
+            tf.gather(byte_ids, values), tf.cast(tf.strings.length(characters), tf.int64), validate=False
+        )
 
-        def merge(words):
-            split = tf.strings.unicode_split(words, "UTF-8")
-            symbols = encode_words(split.values, table, spell)
-            values, rows = symbols.values, tf.gather(split.value_rowids(), symbols.value_rowids())
-            if not byte_fallback:
-                again = (values[1:] == unk_id) & (values[:-1] == unk_id) & (rows[1:] == rows[:-1])
-                kept = tf.concat([tf.ones_like(values[:1], tf.bool), ~again], 0)
-                values, rows = tf.boolean_mask(values, kept), tf.boolean_mask(rows, kept)
-            return merge_pairs(pairs, tf.cast(values, tf.int64), rows, split.nrows())
+    def merge(words):
+        split = tf.strings.unicode_split(words, "UTF-8")
+        symbols = encode_words(split.values, table, spell)
+        values, rows = symbols.values, tf.gather(split.value_rowids(), symbols.value_rowids())
+        if not byte_fallback:
+            again = (values[1:] == unk_id) & (values[:-1] == unk_id) & (rows[1:] == rows[:-1])
+            kept = tf.concat([tf.ones_like(values[:1], tf.bool), ~again], 0)
+            values, rows = tf.boolean_mask(values, kept), tf.boolean_mask(rows, kept)
+        return merge_pairs(pairs, tf.cast(values, tf.int64), rows, split.nrows())
 
-        # Added tokens are matched in texts although no merges produce them.
-        always = [token in added_tokens for token in vocabulary]
-        whole = make_whole(tf.constant(vocabulary), np.arange(len(vocabulary)), merge, always)
+    # Added tokens are matched in texts although no merges produce them.
+    always = [token in added_tokens for token in vocabulary]
+    whole = make_whole(tf.constant(vocabulary), np.arange(len(vocabulary)), merge, always)
     return whole, merge, by_words

@@ -4,6 +4,7 @@ import base64
 
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import MARK, lower
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE
 from keras_transfer.text.tokenizers.unigram_words import WHITE_SPACE
 
@@ -13,8 +14,6 @@ _SPACES = r"\s{2,}|[\n\r\t]"
 
 def _replace(pattern, replacement):
     def step(texts):
-        import tensorflow as tf
-
         return tf.strings.regex_replace(texts, pattern, replacement)
 
     return step

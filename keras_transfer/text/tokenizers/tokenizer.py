@@ -13,6 +13,7 @@ from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.preprocessor import as_text_tensors
 from keras_transfer.text.strings.pieces import join_pieces
+from keras_transfer.text.tensorflow import tf
 
 _SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
 
@@ -181,8 +182,6 @@ class Tokenizer(SavedByArguments):
         tokenizer.tokenize(["The films", "films"])  # [[1, 2, 3], [2, 3]]
         ```
         """
-        import tensorflow as tf
-
         rule = "`tokenize` does not take pairs. Pass several texts as a list."
         expect(not isinstance(texts, tuple), rule, texts=texts)
         with tf.device("CPU:0"):
@@ -214,8 +213,6 @@ class Tokenizer(SavedByArguments):
         starts, ends  # [[0, 5, 9]], [[3, 9, 10]]
         ```
         """
-        import tensorflow as tf
-
         check_offsets(self)
         with tf.device("CPU:0"):
             texts = tf.reshape(as_text_tensors(texts), [-1])
@@ -233,8 +230,6 @@ class Tokenizer(SavedByArguments):
         Returns:
             A ragged int32 tensor of shape `[words, None]`.
         """
-        import tensorflow as tf
-
         ids = self._tokenize(words)
         empty = ids.row_lengths() == 0
         unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
@@ -265,8 +260,6 @@ class Tokenizer(SavedByArguments):
         Returns:
             A string tensor of shape `[tokens]`.
         """
-        import tensorflow as tf
-
         self._check_loaded()
         if self._pieces is None:
             with tf.init_scope(), tf.device("CPU:0"):
@@ -287,8 +280,6 @@ class Tokenizer(SavedByArguments):
         Raises:
             ValueError: If an id is not in the vocabulary. In a graph, a `tf.errors.InvalidArgumentError`.
         """
-        import tensorflow as tf
-
         pieces = self.piece_table()
         if tf.executing_eagerly():
             _check_ids(ids, len(pieces))

@@ -15,6 +15,7 @@ from keras_transfer.core.expect import expect
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.scripts import script_of, scripts_of
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.graphemes import of_characters
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel, normalized
 from keras_transfer.text.tokenizers.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
@@ -160,8 +161,6 @@ class UnigramTokenizer(Tokenizer):
         return {piece for piece in pieces if not piece.startswith(_BYTE_AS_TEXT[0])}
 
     def _tokenize(self, texts):
-        import tensorflow as tf
-
         self._check_loaded()
         if self._splitter is None:
             self.require([self.unk_token])
@@ -360,22 +359,16 @@ def _keeps_spaces(settings):
 
 def _get_splitter(serialized, graphemes):
     """Returns a tokenizer of TensorFlow Text, which splits words into the pieces of a model."""
-    import tensorflow as tf
-
     if tf.executing_eagerly() or not _has_bytes(serialized):
         return _make_splitter(serialized, graphemes)
     return _of_bytes(serialized, graphemes)  # It belongs to the graph that is being traced, with which it is saved.
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _make_splitter(serialized, graphemes):
-    import tensorflow as tf
-
-    # A function that is being traced would keep the tokenizer in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        if _has_bytes(serialized):
-            return _of_bytes(serialized, graphemes)
-        return import_tensorflow_text().FastSentencepieceTokenizer(_for_words(serialized, graphemes))
+    if _has_bytes(serialized):
+        return _of_bytes(serialized, graphemes)
+    return import_tensorflow_text().FastSentencepieceTokenizer(_for_words(serialized, graphemes))
 
 
 def _of_bytes(serialized, graphemes):

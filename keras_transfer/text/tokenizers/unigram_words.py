@@ -4,6 +4,7 @@ import functools
 import unicodedata
 
 from keras_transfer.text.strings.splitting import CUT, split_at
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.graphemes import apply_to_graphemes, change_where
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, normalized
 
@@ -32,8 +33,6 @@ def normalize_spaces(texts, charsmap, graphemes):
 
 
 def _normalize_spaces(texts, charsmap, graphemes):
-    import tensorflow as tf
-
     if graphemes and charsmap:
         texts = apply_to_graphemes(texts, charsmap)
     for pattern, replacement in _replacements(charsmap):
@@ -46,8 +45,6 @@ def split_words(texts, charsmap, graphemes):
 
     A word is without the U+2581 in front of it, which is a word of its own if nothing follows it.
     """
-    import tensorflow as tf
-
     replace = tf.strings.regex_replace
 
     def change(rare):
@@ -65,8 +62,6 @@ def split_spaces(texts):
 
     A word is without the space in front of it, which becomes the word U+2581 if nothing follows it.
     """
-    import tensorflow as tf
-
     replace = tf.strings.regex_replace
     texts = replace(replace(texts, r"[\t\n\r]", _UNKNOWN), f"[ {SPACE}]([^ {SPACE}])", CUT + rb"\1")
     return split_at(CUT, replace(texts, f"[ {SPACE}]", CUT + SPACE.encode() + CUT))
@@ -74,8 +69,6 @@ def split_spaces(texts):
 
 def _change_rare(texts, change):
     """Returns texts [batch] of which a function changes those that are not printable ASCII, as most in English are."""
-    import tensorflow as tf
-
     return change_where(~tf.strings.regex_full_match(texts, "[ -~]*"), texts, change)
 
 

@@ -1,6 +1,5 @@
 """The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
 
-import functools
 import logging
 import pathlib
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from keras_transfer.text.strings.normalizer import (
     replace_newer,
 )
 from keras_transfer.text.strings.scripts import script_of, scripts_of
+from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, single_part, text_tokens, unlike_bert
 from keras_transfer.text.tokenizers.bpe import tokens_of
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
@@ -118,8 +118,6 @@ class WordPieceTokenizer(Tokenizer):
         return self.lowercase, self.lowercase if self.strip_accents is None else self.strip_accents
 
     def _tokenize_with_offsets(self, texts):
-        import tensorflow as tf
-
         normalized, widths, accents = normalize_characters(texts, *self._normalization())
         words, begins, _ = import_tensorflow_text().regex_split_with_offsets(normalized, r"[\s\pZ]+")
         is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_WORD_LENGTH
@@ -187,25 +185,21 @@ class WordPieceTokenizer(Tokenizer):
         }
 
 
-@functools.lru_cache(maxsize=4)
+@constants
 def _make_splitter(vocabulary, unk_token):
     """Returns the operation that splits words. Making it from a large vocabulary takes long, so it is cached."""
-    import tensorflow as tf
-
     # The operation would match tokens that no normalized word equals, which Hugging Face's tokenizers never match.
     tokens = [
         replace_newer(token) if is_reachable(token) else f"[unreachable{index}]"
         for index, token in enumerate(vocabulary)
     ]
     tokens.append(_REMOVED_CHARACTER)  # The operation requires a token that is a word.
-    # A function that is being traced would keep the tokenizer in its own graph.
-    with tf.init_scope(), tf.device("CPU:0"):
-        return import_tensorflow_text().FastWordpieceTokenizer(
-            tokens,
-            max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
-            token_out_type=tf.int32,
-            unknown_token=unk_token,
-        )
+    return import_tensorflow_text().FastWordpieceTokenizer(
+        tokens,
+        max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
+        token_out_type=tf.int32,
+        unknown_token=unk_token,
+    )
 
 
 def read_folder(folder, config, fast, added, special_tokens):
