@@ -84,11 +84,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_transfer", "keras_transfer.*"]),
     py_modules=["keras_transfer_command"],
-    package_data={
-        "keras_transfer": ["py.typed"],
-        "keras_transfer.core": ["*.toml"],
-        "keras_transfer.datasets": ["*.tsv"],
-    },
+    package_data={"": ["py.typed", "*.toml", "*.tsv"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["keras-transfer = keras_transfer_command:main"]},

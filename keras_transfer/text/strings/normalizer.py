@@ -1,6 +1,7 @@
 """BERT's normalization of text in the TensorFlow graph, exactly as in Hugging Face `tokenizers`."""
 
 from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.strings.code_points import SETS, class_of, codes_of
 from keras_transfer.text.tensorflow import tf
 
 # Replaces every word that must become the unknown token. U+FFFD in the text itself is removed first, so it has no other
@@ -11,49 +12,20 @@ UNKNOWN = "\ufffd"
 MAX_WORD_LENGTH = 100
 
 
-def _characters(ranges):
-    """Returns "41 61-7A" as the inside of an RE2 character class."""
-    return "".join("-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split())
-
-
-def _codes(ranges):
-    """Returns "41 61-7A" as a list of code points."""
-    spans = [[int(code, 16) for code in span.split("-")] for span in ranges.split()]
-    return [code for span in spans for code in range(span[0], span[-1] + 1)]
-
-
 # Characters that are removed: control, format and private-use characters, and U+FFFD.
-_REMOVED = _characters(
+_REMOVED = class_of(
     "0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F "
     "E000-F8FF FEFF FFF9-FFFB FFFD 110BD 1BCA0-1BCA3 1D173-1D17A E0001 E0020-E007F F0000-FFFFD "
     "100000-10FFFD"
 )
 
 # Ideographs, each of which is a word. Hugging Face leaves out 2B820-2B91F.
-_IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
+_IDEOGRAPHS = class_of("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
-# Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation, ideographs
-# or composed letters in the newer tables, but plain letters for Hugging Face. In texts and vocabularies, private-use
-# characters stand in for them, because these are letters in all tables, and other private-use characters were removed
-# before. They were found by comparing all code points, as tests/text/strings/test_newer_characters.py does.
-_NEWER = """
-    61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
-    180F 1885-1886 1ABF-1ACE 1B4E-1B4F 1B7D-1B7F 1DF6-1DFB 2E43-2E4F 2E52-2E5D A82C A8C5 A8FF
-    A9BD 10D24-10D27 10D6E 10EAB-10EAD 10EFD-10EFF 10F46-10F50 10F55-10F59 10F82-10F89 11070
-    11073-11074 110C2 111CF 1123E 11241 1133B 113D4-113D5 113D7-113D8 11438-1143F 11442-11444
-    11446 1144B-1144F 1145A-1145B 1145D-1145E 11660-1166C 116B9 1182F-11837 11839-1183B
-    1193B-1193C 1193E 11943-11946 119D4-119D7 119DA-119DB 119E0 119E2 11A01-11A0A 11A33-11A38
-    11A3B-11A47 11A51-11A56 11A59-11A5B 11A8A-11A96 11A98-11A9C 11A9E-11AA2 11B00-11B09 11BE1
-    11C30-11C36 11C38-11C3D 11C3F 11C41-11C45 11C70-11C71 11C92-11CA7 11CAA-11CB0 11CB2-11CB3
-    11CB5-11CB6 11D31-11D36 11D3A 11D3C-11D3D 11D3F-11D45 11D47 11D90-11D91 11D95 11D97
-    11EF3-11EF4 11EF7-11EF8 11F00-11F01 11F36-11F3A 11F40 11F42-11F4F 11FFF 12FF1-12FF2 13440
-    13447-13455 16D6D-16D6F 16E97-16E9A 16F4F 16FE2 16FE4 1CF00-1CF2D 1CF30-1CF46 1E000-1E006
-    1E008-1E018 1E01B-1E021 1E023-1E024 1E026-1E02A 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF
-    1E4EC-1E4EF 1E5FF 1E944-1E94A 1E95E-1E95F 2B820-2B91F 105C9 105E4 11383 11385 1138E 11391 113C5
-    113C7-113C8 11938 16121-16128 16D68-16D6A
-"""
+# In texts and vocabularies, private-use characters stand in for newer ones, because these are letters in all tables,
+# and other private-use characters were removed before.
 _FIRST_STAND_IN = 0xF0000
-_STAND_INS = {code: _FIRST_STAND_IN + index for index, code in enumerate(_codes(_NEWER))}
+_STAND_INS = {code: _FIRST_STAND_IN + index for index, code in enumerate(codes_of(SETS["newer"]))}
 
 # Capital letters that only Hugging Face lowercases, by the distance of their lower-case letters.
 _CAPITALS = {
@@ -65,27 +37,17 @@ _CAPITALS = {
     0x264 - 0xA7CB: "A7CB",
     0x19B - 0xA7DC: "A7DC",
 }
-_LOWERED = {code: code + distance for distance, ranges in _CAPITALS.items() for code in _codes(ranges)}
+_LOWERED = {code: code + distance for distance, ranges in _CAPITALS.items() for code in codes_of(ranges)}
 
 # Punctuation characters, each of which is a word: all of ASCII but letters and digits, and two that newer tables have
 # moved to other categories.
-_PUNCTUATION = r"!-/:-@\[-`{-~\pP" + _characters("166D 111C9")
+_PUNCTUATION = r"!-/:-@\[-`{-~\pP" + class_of("166D 111C9")
 
 # Nonspacing marks, as in Unicode 8 for the two that have changed since.
 _ACCENT = r"[^\P{Mn}\x{111C9}]|\x{1734}"
 
 # Marks, as in the tables of Unicode 9 that `StripAccents` of Hugging Face uses.
-_NEWER_MARKS = """
-    7FD 898-89F 8CA-8D3 9FE AFA-AFF B55 C04 C3C CF3 D00 D3B-D3C D81 EBA ECE 1715 180F 1ABF-1ACE
-    1CF7 1DF6-1DFA A82C A8FF 10D24-10D27 10EAB-10EAC 10EFD-10EFF 10F46-10F50 10F82-10F85 11070
-    11073-11074 110C2 11145-11146 111C9 111CE-111CF 11241 1133B 1145E 1182C-1183A 11930-11935
-    11937-11938 1193B-1193E 11940 11942-11943 119D1-119D7 119DA-119E0 119E4 11A01-11A0A
-    11A33-11A39 11A3B-11A3E 11A47 11A51-11A5B 11A8A-11A99 11D31-11D36 11D3A 11D3C-11D3D
-    11D3F-11D45 11D47 11D8A-11D8E 11D90-11D91 11D93-11D97 11EF3-11EF6 11F00-11F01 11F03
-    11F34-11F3A 11F3E-11F42 13440 13447-13455 16F4F 16F7F-16F87 16FE4 16FF0-16FF1 1CF00-1CF2D
-    1CF30-1CF46 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF 1E4EC-1E4EF
-"""
-MARK = rf"[^\PM{_characters(_NEWER_MARKS)}]|[{_characters('1CF2-1CF3')}]"
+MARK = rf"[^\PM{class_of(SETS['newer_marks'])}]|[{class_of('1CF2-1CF3')}]"
 
 # ASCII without control characters and long words, which only needs lowercasing.
 _LETTERS = f"[0-9A-Za-z]{{0,{MAX_WORD_LENGTH}}}"
