@@ -13,8 +13,8 @@ from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, check_no_tokenizer
-from keras_transfer.text.tokenizer_files.tokenizer_folder import read_tokenizer_folder
-from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer
+from keras_transfer.text.tokenizer_files.tokenizer_folder import SPLIT_KEY, read_tokenizer_folder
+from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 
 BERT_PACKING = Packing(start=["[CLS]"], between=["[SEP]"], end=["[SEP]"], pad="[PAD]", segments=(0, 1))
 

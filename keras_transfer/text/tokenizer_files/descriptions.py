@@ -9,7 +9,7 @@ import re
 
 from keras_transfer.core.expect import expect
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
-from keras_transfer.text.tokenizer_files.settings import class_of
+from keras_transfer.text.tokenizer_files.settings import steps_of
 
 log = logging.getLogger("keras_transfer")
 
@@ -37,12 +37,13 @@ _OF_BERT = {"lowercase": "do_lower_case", "strip_accents": "strip_accents"}
 _OF_BERT["handle_chinese_chars"] = "tokenize_chinese_chars"
 
 
-def follow(folder, config, model_config, fast, families, template_of, has_segments, choice=None):
+def follow(folder, families, template_of, has_segments, choice=None):
     """Returns the content of `tokenizer.json` as it is used, its packing, and whether a pair has two segments.
 
     If the two descriptions disagree and the user has not chosen one, a warning names what differs.
 
     Args:
+        folder: `TokenizerFolder` with a `tokenizer.json`.
         families: Dict from kinds to their `Family`.
         template_of: Function of a `Family` that returns the tokens around its texts, by the special tokens of the
             folder.
@@ -52,30 +53,30 @@ def follow(folder, config, model_config, fast, families, template_of, has_segmen
     """
     expect(choice in (None, "file", "config"), "`tokenizer` must be 'file', 'config' or None.", tokenizer=choice)
     families = {kind: family for kind, family in families.items() if kind not in _NOT_BUILT}
-    name, version = class_of(config, model_config), _version(config, model_config)
-    kind = _kind_of_five(name, model_config, families)
+    config, fast, name, version = folder.config, folder.fast, folder.class_name, _version(folder)
+    kind = _kind_of_five(name, folder.model, families)
     family = families.get(kind)
     keeps = kind in ("gpt2", "openai-gpt") or (kind == "albert" and fast.get("post_processor"))
     own = None if family is None or keeps else (*template_of(family), family.segments)
     file = {**fast, "template": None, "segments": has_segments}
-    by_config = _built(kind, family, config, fast) if family else _with_settings(config, fast)
+    by_config = _built(kind, family, folder) if family else _with_settings(folder)
     by_config |= {"template": own, "segments": has_segments}
     if version >= (5,) and "model_input_names" not in config and (family or name in _GENERIC):
         by_config["segments"] &= kind in _WITH_SEGMENTS
-    used = _by_four(name or kind, version, own, config, file) if version < (5,) else by_config
+    used = _by_four(name or kind, version, own, folder, file) if version < (5,) else by_config
     if version >= (5,) and family is None:
-        used = {**_with_tokens(config, file), "segments": by_config["segments"]}
+        used = {**_with_tokens(folder, file), "segments": by_config["segments"]}
     if choice is not None:
         used = file if choice == "file" else by_config
     else:
-        _compare(folder, config, name, version, family, [_reading(each) for each in (file, by_config, used)])
+        _compare(folder, version, family, [_reading(each) for each in (file, by_config, used)])
     packing = used["template"] or read_post_processor(used.get("post_processor"), has_segments)
     return used, packing, used["segments"]
 
 
-def _compare(folder, config, name, version, family, readings):
+def _compare(folder, version, family, readings):
     """Logs a warning if the readings of the file, of the settings, and of what is used differ."""
-    file, by_config, used = readings
+    config, name, (file, by_config, used) = folder.config, folder.class_name, readings
     who = f"Transformers {'.'.join(map(str, version)) if len(version) > 1 else version[0]}"
     found = []
     for part, keys in _SETTINGS.items():
@@ -93,14 +94,14 @@ def _compare(folder, config, name, version, family, readings):
             "The files in %s disagree about the tokenizer: %s. This is what %s does, to which the folder belongs. If "
             "the model was trained otherwise, pass `tokenizer='file'` or `tokenizer='config'` to `load_preprocessor` "
             "or to the `load` of a preprocessor.",
-            *(folder, "; ".join(found), who),
+            *(folder.path, "; ".join(found), who),
         )
     elif version >= (5,) and family is None and name not in _GENERIC:
         log.warning(
             "%s may build the tokenizer in %s from tokenizer_config.json, by rules of its own for %sTokenizer. "
             "keras_transfer follows tokenizer.json. Compare some ids with those of Transformers, and pass "
             "`tokenizer='file'` to `load_preprocessor` if they are equal.",
-            *(who, folder, name),
+            *(who, folder.path, name),
         )
 
 
@@ -125,11 +126,11 @@ def follow_case(folder, tokenizer, choice=None):
         )
 
 
-def _version(config, model_config):
+def _version(folder):
     """Returns the version of Transformers that a folder belongs to as a tuple, `(4,)` if it does not say so."""
-    written = config.get("transformers_version") or model_config.get("transformers_version") or ""
+    written = folder.config.get("transformers_version") or folder.model.get("transformers_version") or ""
     numbers = tuple(map(int, re.findall("[0-9]+", str(written))[:2]))
-    return max(numbers, (5,) if "backend" in config else (4,))  # Only version 5 writes its backend.
+    return max(numbers, (5,) if "backend" in folder.config else (4,))  # Only version 5 writes its backend.
 
 
 def _kind_of_five(name, model_config, families):
@@ -143,9 +144,10 @@ def _kind_of_five(name, model_config, families):
     return kinds.get(name.lower(), "")
 
 
-def _by_four(name, version, own, config, file):
+def _by_four(name, version, own, folder, file):
     """Returns what Transformers 4 makes of a `tokenizer.json`."""
-    used, words, kind = _with_tokens(config, file), file.get("pre_tokenizer") or {}, name.lower()
+    config, used = folder.config, _with_tokens(folder, file)
+    words, kind = file.get("pre_tokenizer") or {}, name.lower()
     if (
         kind in ("bert", "distilbert", "electra", "mpnet")
         and (file.get("normalizer") or {}).get("type") == _BERT["type"]
@@ -160,20 +162,17 @@ def _by_four(name, version, own, config, file):
     return used | ({"template": own} if kind in ("mbart", "mbart50") else {})
 
 
-def _with_tokens(config, fast):
+def _with_tokens(folder, fast):
     """Returns a `tokenizer.json` with the added tokens that only `tokenizer_config.json` names."""
     added = fast.get("added_tokens") or []
     known = {token["content"] for token in added}
-    return {**fast, "added_tokens": [*added, *(each for each in _decoder(config) if each["content"] not in known)]}
+    return {**fast, "added_tokens": [*added, *(each for each in folder.decoder if each["content"] not in known)]}
 
 
-def _decoder(config):
-    return [{**token, "id": int(id)} for id, token in (config.get("added_tokens_decoder") or {}).items()]
-
-
-def _with_settings(config, fast):
+def _with_settings(folder):
     """Returns a `tokenizer.json` with the settings that `tokenizer_config.json` gives to a generic class."""
-    changed, normalizer, words = _with_tokens(config, fast), fast.get("normalizer"), fast.get("pre_tokenizer")
+    config, changed = folder.config, _with_tokens(folder, folder.fast)
+    normalizer, words = changed.get("normalizer"), changed.get("pre_tokenizer")
     if (normalizer or {}).get("type") == _BERT["type"]:
         changed["normalizer"] = {**normalizer, **_of_bert(config)}
     if (words or {}).get("type") == "ByteLevel" and "add_prefix_space" in config:
@@ -186,8 +185,9 @@ def _of_bert(config, defaults=()):
     return {**dict(defaults), **{ours: config[key] for ours, key in _OF_BERT.items() if key in config}}
 
 
-def _built(kind, family, config, fast):
+def _built(kind, family, folder):
     """Returns the `tokenizer.json` of the tokenizer that a class of Transformers 5 builds from settings."""
+    config, fast = folder.config, folder.fast
     model, unk = fast["model"], config.get("unk_token") or family.special.get("unk_token")
     unk = unk["content"] if isinstance(unk, dict) else unk
     built = {key: model[key] for key in ("vocab", "merges") if key in model} | {"unk_token": unk}
@@ -205,7 +205,7 @@ def _built(kind, family, config, fast):
         normalizer, words, unk_id = _of_sentence_piece(kind, family, config, fast)
         places = [index for index, (piece, _) in enumerate(model["vocab"]) if unk_id is None and piece == unk]
         built |= {"type": "Unigram", "unk_token": None, "unk_id": places[0] if places else unk_id}
-    added, decoder = fast.get("added_tokens") or [], _decoder(config)
+    added, decoder = fast.get("added_tokens") or [], folder.decoder
     if decoder:  # The class then ignores those of the file, but knows the special tokens by their roles.
         known = {token["content"] for token in decoder}
         added = decoder + [each for each in added if each.get("special", True) and each["content"] not in known]
@@ -216,7 +216,7 @@ def _built(kind, family, config, fast):
 
 def _of_sentence_piece(kind, family, config, fast):
     """Returns the normalizer, the pre-tokenizer and the unknown id of a tokenizer with a unigram model."""
-    charsmap = [part for part in _steps(fast.get("normalizer"), "normalizers") if part["type"] == "Precompiled"][:1]
+    charsmap = [part for part in _steps(fast.get("normalizer")) if part["type"] == "Precompiled"][:1]
     steps = [*_QUOTES] if family.cleans else []
     if family.cleans and (kind == "xlnet" or not config.get("keep_accents", False)):
         steps += _ACCENTS
@@ -258,8 +258,8 @@ def _reading(tokenizer):
         model["unk_token"] = None  # Unigram models have none, and each byte is known.
     tokens = [token["content"] for token in tokenizer.get("added_tokens") or () if not token.get("special", True)]
     return {
-        "normalizer": [_step(part) for part in _steps(tokenizer.get("normalizer"), "normalizers")],
-        "pre_tokenizer": [_step(part) for part in _steps(tokenizer.get("pre_tokenizer"), "pretokenizers")],
+        "normalizer": [_step(part) for part in _steps(tokenizer.get("normalizer"))],
+        "pre_tokenizer": [_step(part) for part in _steps(tokenizer.get("pre_tokenizer"))],
         "template": [*map(list, template)],
         "segments": list(segments or (0, 0)) if tokenizer["segments"] else None,
         "model": model,
@@ -267,11 +267,9 @@ def _reading(tokenizer):
     }
 
 
-def _steps(part, parts):
+def _steps(part):
     """Returns the steps of a normalizer or pre-tokenizer, without those that do nothing."""
-    if not part or (part["type"] == "Precompiled" and not part.get("precompiled_charsmap")):
-        return []
-    return [step for each in part[parts] for step in _steps(each, parts)] if part["type"] == "Sequence" else [part]
+    return [step for step in steps_of(part) if step["type"] != "Precompiled" or step.get("precompiled_charsmap")]
 
 
 def _step(step):

@@ -1,56 +1,42 @@
-"""The `tokenizer.json` of a folder: any tokenizer that this library knows, read and written."""
+"""Reads and writes the `tokenizer.json` of a folder, and writes the files of Marian, which it cannot contain."""
 
 import json
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.tokenizer_files.post_processor import write_post_processor
-from keras_transfer.text.tokenizer_files.settings import text_tokens
+from keras_transfer.text.tokenizer_files.settings import FAST_FILE
+from keras_transfer.text.tokenizer_files.word_piece import read_word_piece
 from keras_transfer.text.tokenizers.bpe import tokens_of
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
-from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer, read_folder
-
-FAST_FILE = "tokenizer.json"
+from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 
 
-def read_fast(folder, config, fast, special, added, of_bert=False):
-    """Returns the tokenizer of a `tokenizer.json`."""
-    model = fast["model"]
+def read_fast(folder, of_bert=False):
+    """Returns the tokenizer of the `tokenizer.json` of a `TokenizerFolder`."""
+    fast, model = folder.fast, folder.fast["model"]
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece" or of_bert:
-        return read_word_piece(folder, config, fast, special, added)
+        return read_word_piece(folder)
     known = [cls for cls in _subclasses(Tokenizer) if "reads_json" in vars(cls)]
     # The most specific class, and for other BPE models the bytes of GPT-2.
     found = [cls for cls in reversed(known) if cls.reads_json(fast)] + ([ByteBPETokenizer] if kind == "BPE" else [])
     if not found:
         names = sorted(cls.__name__ for cls in (WordPieceTokenizer, ByteBPETokenizer, *known))
-        raise ValueError(f"The tokenizer must be one of {names}. Received: {kind!r} in {folder}")
+        raise ValueError(f"The tokenizer must be one of {names}. Received: {kind!r} in {folder.path}")
     ids = model["vocab"]
     ids = ids if isinstance(ids, dict) else {token: index for index, (token, _) in enumerate(ids)}
-    ids = ids | {token["content"]: token["id"] for token in added}
-    of_text = [token["content"] for token in text_tokens(added)]
+    ids = ids | {token["content"]: token["id"] for token in folder.added}
+    config = folder.config
     settings = {argument: config[key] for argument, key in found[0].folder_settings.items() if key in config}
-    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **special_roles(special, ids))
+    return found[0].from_json(fast, tokens_of(ids), folder.text_tokens(), **settings, **folder.roles(ids))
 
 
 def _subclasses(cls):
     """Returns the subclasses of a class, each after those that it inherits from."""
     direct = cls.__subclasses__()
     return [*direct, *(found for other in direct for found in _subclasses(other))]
-
-
-def read_word_piece(folder, config, fast, special, added):
-    """Returns the tokenizer of BERT, from `vocab.txt` if `fast` is empty."""
-    return WordPieceTokenizer(
-        **read_folder(folder, config, fast, added, [*special.values()]),
-        unk_token=special.get("unk_token", "[UNK]"),
-        mask_token=special.get("mask_token", "[MASK]"),
-    )
-
-
-def special_roles(special, ids):
-    """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
-    names = ("unk_token", "mask_token", "eos_token")
-    return {name: special[name] if special.get(name) in ids else None for name in names}
 
 
 def fast_content(tokenizer, packing, special_tokens=()):
@@ -113,3 +99,28 @@ def write_fast(folder, tokenizer, packing, roles, target):
     (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
     languages = {"src_lang": packing.language, "tgt_lang": None if target is None else target.packing.language}
     return {"tokenizer_class": "PreTrainedTokenizerFast", **languages, **roles}
+
+
+def write_marian(folder, tokenizer, packing, roles, target):
+    """Writes `source.spm`, `target.spm` and `vocab.json`: see `write_fast`."""
+    rule = (
+        "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "
+        "`TokenPreprocessor.save(folder, target=...)`, or write a `Seq2SeqLM` with `target_preprocessor`."
+    )
+    expect(target is not None and isinstance(target.tokenizer, MarianTokenizer), rule, target=target)
+    if target.vocabulary != tokenizer.vocabulary:
+        raise ValueError(
+            "The two tokenizers of a Marian model must have the same vocabulary. Received: "
+            f"{tokenizer.vocabulary_size} and {target.vocabulary_size} tokens"
+        )
+    if wrong := [each for each in (tokenizer, target.tokenizer) if each.normalization or each.keep_spaces]:
+        raise ValueError(
+            "The files of a Marian model cannot contain `normalization` and `keep_spaces`. "
+            f"Received: {wrong[0].get_config()}"
+        )
+    (folder / "source.spm").write_bytes(tokenizer.serialized_model)
+    (folder / "target.spm").write_bytes(target.tokenizer.serialized_model)
+    ids = {token: tokenizer.token_to_id(token) for token in tokenizer.vocabulary}
+    (folder / "vocab.json").write_text(json.dumps(ids, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    roles = {role: roles[role] for role in ("eos_token", "unk_token", "pad_token") if role in roles}
+    return {"tokenizer_class": "MarianTokenizer", "tgt_lang": packing.language, **roles}

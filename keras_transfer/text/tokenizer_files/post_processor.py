@@ -1,6 +1,7 @@
 """Reads and writes the packing in the `post_processor` of a `tokenizer.json`."""
 
 from keras_transfer.core.expect import expect
+from keras_transfer.text.tokenizer_files.settings import steps_of
 
 
 def read_post_processor(processor, has_segments=True):
@@ -9,7 +10,7 @@ def read_post_processor(processor, has_segments=True):
     Args:
         has_segments: Boolean. Whether the model reads the segments, which are otherwise arbitrary.
     """
-    processors = _flatten(processor)
+    processors = [step for step in steps_of(processor) if step["type"] != "ByteLevel"]  # It adds no tokens.
     rule = f"The post-processor must be one of {sorted(_READERS)}."
     expect(len(processors) <= 1 and (not processors or processors[0]["type"] in _READERS), rule, processor=processor)
     return _READERS[processors[0]["type"]](processors[0], has_segments) if processors else ([], [], [], None)
@@ -48,15 +49,6 @@ def write_post_processor(packing, tokenizer):
             token: {"id": token, "ids": [tokenizer.token_to_id(token)], "tokens": [token]} for token in tokens
         },
     }
-
-
-def _flatten(processor):
-    """Returns the post-processors that add tokens."""
-    if processor is None or processor["type"] == "ByteLevel":
-        return []
-    if processor["type"] == "Sequence":
-        return [found for part in processor["processors"] for found in _flatten(part)]
-    return [processor]
 
 
 def _bert(processor, has_segments):

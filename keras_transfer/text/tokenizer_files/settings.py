@@ -1,10 +1,12 @@
-"""Settings in the files of a tokenizer that decide whether this library can tokenize as the original does."""
+"""The settings in the files of a tokenizer, which decide whether this library can tokenize as the original does."""
 
+import dataclasses
 import pathlib
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import read_json
 
-CONFIG_FILE = "tokenizer_config.json"
+CONFIG_FILE, FAST_FILE = "tokenizer_config.json", "tokenizer.json"
 
 # The classes of Transformers whose tokenizers this library implements, by the name without `Tokenizer` and `Fast`.
 _CLASSES = {
@@ -30,28 +32,109 @@ def read_optional(path):
     return read_json(path) if path.is_file() else {}
 
 
-def class_of(config, model_config):
-    """Returns the class of a tokenizer that a folder names, without `Tokenizer` and `Fast`, or `""`."""
-    name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
-    return name.removesuffix("Fast").removesuffix("Tokenizer")
+@dataclasses.dataclass
+class TokenizerFolder:
+    """What the files of a folder say about its tokenizer.
+
+    Attributes:
+        path: `pathlib.Path` of the folder.
+        config: Dict, the content of `tokenizer_config.json`.
+        model: Dict, the content of `config.json`.
+        fast: Dict, the content of `tokenizer.json`. Empty without one.
+        target: Boolean. Whether texts are the targets of an encoder-decoder.
+        special: Dict from roles to special tokens.
+    """
+
+    path: pathlib.Path
+    config: dict
+    model: dict
+    fast: dict
+    target: bool = False
+    special: dict = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def open(cls, path, target=False):
+        path = pathlib.Path(path)
+        return cls(path, *(read_optional(path / name) for name in (CONFIG_FILE, "config.json", FAST_FILE)), target)
+
+    @property
+    def class_name(self):
+        """String. The class of the tokenizer that the folder names, without `Tokenizer` and `Fast`, or `""`."""
+        name = self.config.get("tokenizer_class") or self.model.get("tokenizer_class") or ""
+        return name.removesuffix("Fast").removesuffix("Tokenizer")
+
+    @property
+    def names(self):
+        """List of strings, the files of the folder, or a string if there is none."""
+        return sorted(path.name for path in self.path.iterdir()) if self.path.is_dir() else "no folder"
+
+    @property
+    def added(self):
+        """List of dicts, the added tokens, in the order of their ids."""
+        if self.fast:
+            found = {token["content"]: token for token in self.fast.get("added_tokens") or ()}
+        else:
+            special = {*_contents(read_optional(self.path / "special_tokens_map.json")), *_contents(self.config)}
+            ids = read_optional(self.path / "added_tokens.json")
+            found = {token: {"content": token, "id": id, "special": token in special} for token, id in ids.items()}
+            found |= {token["content"]: token for token in self.decoder}
+        return sorted(found.values(), key=lambda token: token["id"])
+
+    @property
+    def decoder(self):
+        """List of dicts, the added tokens in `tokenizer_config.json`."""
+        return [{**token, "id": int(id)} for id, token in (self.config.get("added_tokens_decoder") or {}).items()]
+
+    def text_tokens(self, special=()):
+        """Returns the added tokens that texts may contain: those that are neither special nor among the given ones."""
+        kept = [token for token in self.added if not token.get("special", True) and token["content"] not in special]
+        for token in kept:
+            rule = "An added token that is not special must match anywhere in a text."
+            expect(not any(map(token.get, ("single_word", "lstrip", "rstrip"))), rule, token=token)
+        return [token["content"] for token in kept]
+
+    def roles(self, ids):
+        """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
+        names = ("unk_token", "mask_token", "eos_token")
+        return {name: self.special[name] if self.special.get(name) in ids else None for name in names}
+
+    def missing(self, files):
+        """Returns the error that the folder has neither `tokenizer.json` nor the older files of its family."""
+        return FileNotFoundError(f"{self.path} must contain tokenizer.json, or {files}. Received: {self.names}")
+
+    def check_setting(self, key, only):
+        """Raises a `ValueError` if a setting does not have the only value that this library implements."""
+        if self.config.get(key, only) not in (only, []):
+            raise ValueError(
+                f"The tokenizer in {self.path / CONFIG_FILE} is not supported. Expected {key}={only}. "
+                f"Received: {key}={self.config[key]}"
+            )
+
+    def check_class(self):
+        """Raises a `ValueError` if the tokenizer has a class with its own rules."""
+        name = self.class_name
+        if name in _PYTHON_CLASSES or not (self.fast or name in _CLASSES):
+            known = ", ".join(f"{base}Tokenizer" for base in sorted(_CLASSES - {"", "PreTrained", "TokenizersBackend"}))
+            received = self.config.get("tokenizer_class") or self.model.get("tokenizer_class")
+            raise ValueError(
+                f"The tokenizer of {self.path} splits texts by rules that keras_transfer does not implement. Expected "
+                f"a `tokenizer_class` of {known}, or another one with a tokenizer.json. Received: "
+                f"tokenizer_class={received!r}"
+            )
 
 
-def check_class(folder, config, model_config, fast):
-    """Raises a `ValueError` if the folder's tokenizer has a class with its own rules."""
-    base = class_of(config, model_config)
-    if base in _PYTHON_CLASSES or not (fast or base in _CLASSES):
-        known = ", ".join(f"{base}Tokenizer" for base in sorted(_CLASSES - {"", "PreTrained", "TokenizersBackend"}))
-        raise ValueError(
-            f"The tokenizer of {folder} splits texts by rules that keras_transfer does not implement. Expected a "
-            f"`tokenizer_class` of {known}, or another one with a tokenizer.json. Received: "
-            f"tokenizer_class={config.get('tokenizer_class') or model_config.get('tokenizer_class')!r}"
-        )
+def steps_of(part):
+    """Returns the steps of a normalizer, pre-tokenizer or post-processor, without the `Sequence`s around them."""
+    if part and part.get("type") == "Sequence":
+        inner = next(part[name] for name in ("normalizers", "pretokenizers", "processors") if name in part)
+        return [step for each in inner for step in steps_of(each)]
+    return [part] if part else []
 
 
-def single_part(part, parts):
-    """Returns a normalizer or pre-tokenizer without the `Sequence` around it, if its list `parts` contains only one."""
-    part = part or {}
-    return single_part(part[parts][0], parts) if len(part.get(parts) or ()) == 1 else part
+def only_step(part):
+    """Returns the only step of a normalizer or pre-tokenizer, or the whole if it has several, or `{}` for none."""
+    steps = steps_of(part)
+    return steps[0] if len(steps) == 1 else part or {}
 
 
 def unlike_bert(fast, lowercase=False):
@@ -60,14 +143,12 @@ def unlike_bert(fast, lowercase=False):
     Args:
         lowercase: Boolean. Whether texts must be lowercased, and accents removed.
     """
-    normalizer = single_part(fast.get("normalizer"), "normalizers")
-    pre_tokenizer = single_part(fast.get("pre_tokenizer"), "pretokenizers")
+    normalizer, pre_tokenizer = only_step(fast.get("normalizer")), only_step(fast.get("pre_tokenizer"))
     wrong = []
     if normalizer.get("type") == "BertNormalizer":
-        expected = {"clean_text": True, "handle_chinese_chars": True}
+        expected = ["clean_text", "handle_chinese_chars"]
         if lowercase:
-            expected |= {"lowercase": True}
-            expected |= {"strip_accents": True} if normalizer.get("strip_accents") is not None else {}
+            expected += ["lowercase"] if normalizer.get("strip_accents") is None else ["lowercase", "strip_accents"]
         settings = {key: normalizer.get(key, True) for key in expected}
         wrong += [f"normalizer {key}={value} (expected True)" for key, value in settings.items() if value is not True]
     else:
@@ -75,29 +156,6 @@ def unlike_bert(fast, lowercase=False):
     if pre_tokenizer.get("type") != "BertPreTokenizer":
         wrong.append(f"pre_tokenizer {_describe(pre_tokenizer)} (expected 'BertPreTokenizer')")
     return wrong
-
-
-def added_tokens(folder, config, fast):
-    """Returns the added tokens of a folder as a list of dicts, in the order of their ids."""
-    if fast:
-        found = {token["content"]: token for token in fast.get("added_tokens") or ()}
-    else:
-        roles = read_optional(folder / "special_tokens_map.json")
-        special = {*_contents(roles), *_contents(config)}
-        ids = read_optional(folder / "added_tokens.json")
-        found = {token: {"content": token, "id": id, "special": token in special} for token, id in ids.items()}
-        for id, token in (config.get("added_tokens_decoder") or {}).items():
-            found[token["content"]] = {**token, "id": int(id)}
-    return sorted(found.values(), key=lambda token: token["id"])
-
-
-def text_tokens(added, special=()):
-    """Returns the added tokens that texts may contain: those that are neither special nor among the given ones."""
-    tokens = [token for token in added if not token.get("special", True) and token["content"] not in special]
-    for token in tokens:
-        if token.get("single_word") or token.get("lstrip") or token.get("rstrip"):
-            raise ValueError(f"An added token that is not special must match anywhere in a text. Received: {token}")
-    return tokens
 
 
 def _contents(settings):
@@ -110,5 +168,4 @@ def _contents(settings):
 
 def _describe(part):
     """Returns the types of a normalizer or pre-tokenizer, with those inside a `Sequence`."""
-    parts = part.get("normalizers") or part.get("pretokenizers") or []
-    return " + ".join(repr(inner.get("type")) for inner in parts) or repr(part.get("type"))
+    return " + ".join(repr(step.get("type")) for step in steps_of(part)) or repr(part.get("type"))

@@ -7,13 +7,15 @@ import pathlib
 from keras_transfer.core.expect import expect
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.tokenizer_files.descriptions import follow, follow_case
-from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
-from keras_transfer.text.tokenizer_files.family_files import Family, read_vocabulary
-from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast
-from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, added_tokens, check_class, class_of, read_optional
-from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY
+from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS, Family
+from keras_transfer.text.tokenizer_files.fast_files import read_fast, write_fast, write_marian
+from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, TokenizerFolder, read_optional
+from keras_transfer.text.tokenizer_files.word_piece import read_word_piece
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
 
 log = logging.getLogger("keras_transfer")
+
+SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting.
 
 # The kinds of models whose positions are absolute and are counted from the first column on.
 _COUNTS_PADDING = {"albert", "bart", "bert", "distilbert", "electra", "marian", "mbart", "mbart50", "pegasus"}
@@ -30,17 +32,16 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
         of_bert: Boolean. Whether only WordPiece models are read, as BERT's unless the folder says otherwise.
         lowercase: Boolean. Whether a `vocab.txt` is for lowercased texts. Defaults to `None`, what the folder says.
     """
-    folder = pathlib.Path(folder)
-    config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
-    fast, kind = read_optional(folder / FAST_FILE), _kind_of(config, model_config)
-    unknown = kind is None and not fast.get("post_processor") and (of_bert or (folder / "vocab.txt").is_file())
-    if (unknown and not fast) or (of_bert and FAMILIES.get(kind, Family()).read is not read_vocabulary):
+    folder = TokenizerFolder.open(folder, target)
+    path, config, kind = folder.path, folder.config, _kind_of(folder)
+    unknown = kind is None and not folder.fast.get("post_processor") and (of_bert or (path / "vocab.txt").is_file())
+    if (unknown and not folder.fast) or (of_bert and FAMILIES.get(kind, Family()).read is not read_word_piece):
         kind = "bert"
-    check_class(folder, config, model_config, fast)
+    folder.check_class()
     family = FAMILIES.get(kind, Family())
-    segments, special = family.segments, _tokens(read_optional(folder / "special_tokens_map.json")) | _tokens(config)
-    own, special = special, {**_tokens(fast.get("padding") or {}), **family.special, **special}
-    _check_padding(folder, kind, config, fast)
+    own = _tokens(read_optional(path / "special_tokens_map.json")) | _tokens(config)
+    special = folder.special = {**_tokens(folder.fast.get("padding") or {}), **family.special, **own}
+    _check_padding(folder, kind)
     languages = {"language": config.get("src_lang") or "en_XX", "translation": config.get("tgt_lang")}
     if target:
         languages = {"language": languages["translation"] or languages["language"], "translation": None}
@@ -50,40 +51,39 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
         roles = (family.start, family.between, family.end)
         return [[tokens[role] for role in group if tokens[role]] for group in roles]
 
-    has_segments = _has_segments(kind, family, config, model_config)
-    if fast:
-        fast, (start, between, end, segments), has_two = follow(
-            folder, config, model_config, fast, FAMILIES, template_of, has_segments, choice
+    has_segments = _has_segments(folder, kind, family)
+    if folder.fast:
+        folder.fast, (start, between, end, segments), has_two = follow(
+            folder, FAMILIES, template_of, has_segments, choice
         )
-        tokenizer = read_fast(folder, config, fast, special, added_tokens(folder, config, fast), of_bert)
+        tokenizer = read_fast(folder, of_bert)
         if unknown and of_bert:
             start, between, end = template_of(family)
         segments = segments if has_two else None
-        segments = segments or ((0, 0) if model_config else None)  # The model needs an input in any case.
+        segments = segments or ((0, 0) if folder.model else None)  # The model needs an input in any case.
     elif family.read is not None:
-        config = config if lowercase is None else {**config, "do_lower_case": lowercase}
-        tokenizer = family.read(folder, family, config, special, added_tokens(folder, config, fast), target)
-        if family.read is read_vocabulary and (config or model_config) and "do_lower_case" not in config:
-            follow_case(folder, tokenizer, choice)
+        folder.config |= {} if lowercase is None else {"do_lower_case": lowercase}
+        tokenizer, segments = family.read(folder, family), family.segments
+        if family.read is read_word_piece and (config or folder.model) and "do_lower_case" not in config:
+            follow_case(path, tokenizer, choice)
         start, between, end = template_of(family)
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
     else:
-        found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         names = [name for name, family in FAMILIES.items() if family.read is not None]
-        hint = " `BertPreprocessor.load` reads vocab.txt." if "vocab.txt" in found else ""
+        hint = " `BertPreprocessor.load` reads vocab.txt." if "vocab.txt" in folder.names else ""
         raise FileNotFoundError(
-            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
-            f"older files of its tokenizer.{hint} Received: {found}, model_type={kind!r}"
+            f"{path} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
+            f"older files of its tokenizer.{hint} Received: {folder.names}, model_type={kind!r}"
         )
     segments = segments if has_segments else None
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
-    expect(pad is not None, "The folder must name a `pad_token` or an `eos_token`.", special=special, folder=folder)
-    side = config.get("truncation_side") or str((fast.get("truncation") or {}).get("direction", "right")).lower()
-    packing = Packing(start, between, end, pad, segments, side)
-    if fast and target and packing.language and config.get("tgt_lang"):
+    expect(pad is not None, "The folder must name a `pad_token` or an `eos_token`.", special=special, folder=path)
+    side = (folder.fast.get("truncation") or {}).get("direction", "right")
+    packing = Packing(start, between, end, pad, segments, config.get("truncation_side") or str(side).lower())
+    if folder.fast and target and packing.language and config.get("tgt_lang"):
         packing = packing.with_language(config["tgt_lang"])
-    limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
+    limit = read_optional(path / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
     return {
         "tokenizer": tokenizer,
         "packing": packing,
@@ -107,8 +107,8 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         "sep_token": sep[0] if sep else None,
     }
     roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
-    own = [family for family in FAMILIES.values() if family.tokenizer and isinstance(tokenizer, family.tokenizer)]
-    written = next(iter(own), Family()).write(folder, tokenizer, packing, roles, target)
+    write = write_marian if isinstance(tokenizer, MarianTokenizer) else write_fast
+    written = write(folder, tokenizer, packing, roles, target)
     names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
     config = {
         "model_input_names": [names[name] for name in packing.features],
@@ -124,19 +124,19 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _check_padding(folder, kind, config, fast):
+def _check_padding(folder, kind):
     """Raises a `ValueError`, or warns, if a folder pads on the left and positions are counted from the padding on."""
-    side = config.get("padding_side") or (fast.get("padding") or {}).get("direction", "right")
+    side = folder.config.get("padding_side") or (folder.fast.get("padding") or {}).get("direction", "right")
     if side.lower() == "left" and kind in ("gpt2", "openai-gpt"):
         log.warning(
             "The tokenizer in %s pads on the left. keras_transfer pads on the right, which is the same for `generate`. "
             "A head that Transformers trained over texts with padding on the left has seen other positions.",
-            folder,
+            folder.path,
         )
     elif side.lower() == "left" and kind in _COUNTS_PADDING:
         raise ValueError(
-            f"The tokenizer in {folder} pads on the left, so that the positions in a {kind} model depend on the length "
-            "of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` in "
+            f"The tokenizer in {folder.path} pads on the left, so that the positions in a {kind} model depend on the "
+            "length of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` in "
             f"{CONFIG_FILE} to 'right'. Received: padding_side='left'"
         )
 
@@ -148,21 +148,21 @@ def _tokens(config):
     return {key: value for key, value in tokens.items() if isinstance(value, str)}
 
 
-def _kind_of(config, model_config):
+def _kind_of(folder):
     """Returns the family of a folder's tokenizer, or the `model_type` of its model."""
-    name = class_of(config, model_config)
+    name = folder.class_name
     kinds = {kind.replace("-", ""): kind for kind, family in FAMILIES.items() if family.read is not None}
-    return OF_CLASS.get(name) or model_config.get("model_type") or kinds.get(name.lower())
+    return OF_CLASS.get(name) or folder.model.get("model_type") or kinds.get(name.lower())
 
 
-def _has_segments(kind, family, config, model_config):
+def _has_segments(folder, kind, family):
     """Returns whether the model reads segments and the tokenizer gives them.
 
     A `tokenizer.json` also describes segments for models without any, such as GPT-2, DistilBERT, ModernBERT and MPNet.
     """
-    if "token_type_ids" not in config.get("model_input_names", ["token_type_ids"]):
+    if "token_type_ids" not in folder.config.get("model_input_names", ["token_type_ids"]):
         return False
-    if not model_config and kind is None:
-        return config.get("tokenizer_class") in (None, "PreTrainedTokenizerFast", "TokenizersBackend")
-    segments = model_config.get("type_vocab_size")
+    if not folder.model and kind is None:
+        return folder.config.get("tokenizer_class") in (None, "PreTrainedTokenizerFast", "TokenizersBackend")
+    segments = folder.model.get("type_vocab_size")
     return (family.num_segments if segments is None else segments) > 1

@@ -17,7 +17,7 @@ from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import split_around
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import single_part
+from keras_transfer.text.tokenizer_files.settings import only_step
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 
 
@@ -178,8 +178,8 @@ class ByteBPETokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        normalizer = single_part(fast.get("normalizer"), "normalizers")
-        byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")
+        normalizer = only_step(fast.get("normalizer"))
+        byte_level = only_step(fast.get("pre_tokenizer"))
         rule = "The pre-tokenizer must be 'ByteLevel' with GPT-2's words."
         expect(byte_level.get("type") == "ByteLevel" and byte_level.get("use_regex", True), rule, byte_level=byte_level)
         rule = "The normalizer must be a Unicode normalization or null."

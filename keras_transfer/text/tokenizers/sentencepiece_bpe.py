@@ -16,6 +16,7 @@ from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import CUT, split_around, split_at
 from keras_transfer.text.strings.string_table import make_table
 from keras_transfer.text.tensorflow import constants, tf
+from keras_transfer.text.tokenizer_files.settings import steps_of
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 from keras_transfer.text.tokenizers.sentencepiece_model import BPE, SPACE, PieceType, SentencePieceModel
 
@@ -264,7 +265,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
 def _read_prefix(fast, text_tokens):
     """Returns the `prefix` of the normalizer and the pre-tokenizer of a `tokenizer.json`."""
     normalizer, pre_tokenizer = fast.get("normalizer") or {}, fast.get("pre_tokenizer") or {}
-    steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer] if normalizer else []
+    steps = steps_of(normalizer)
     if pre_tokenizer == _SPLIT and steps == [_REPLACE]:
         pre_tokenizer = {}  # There is nothing left to split.
     if not pre_tokenizer and steps in ([_REPLACE], [_PREPEND, _REPLACE]):

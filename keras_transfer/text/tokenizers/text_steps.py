@@ -5,6 +5,7 @@ import base64
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import MARK, lower
 from keras_transfer.text.tensorflow import tf
+from keras_transfer.text.tokenizer_files.settings import steps_of
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE
 from keras_transfer.text.tokenizers.unigram_words import WHITE_SPACE
 
@@ -45,7 +46,7 @@ def read_steps(normalizer, keep_spaces=False):
             afterwards.
     """
     steps, charsmap = [], b""
-    for part in _flatten(normalizer):
+    for part in steps_of(normalizer):
         kind, pattern = part["type"], _pattern(part)
         if kind == "Precompiled":
             charsmap = base64.b64decode(part["precompiled_charsmap"] or "")
@@ -93,14 +94,6 @@ def _refuse(part):
     raise ValueError(
         f"The normalizer has an unknown step, or one in another place around 'Precompiled'. Received: {part!r:.300}"
     )
-
-
-def _flatten(normalizer):
-    if normalizer is None:
-        return []
-    if normalizer["type"] == "Sequence":
-        return [found for part in normalizer["normalizers"] for found in _flatten(part)]
-    return [normalizer]
 
 
 def _pattern(part):

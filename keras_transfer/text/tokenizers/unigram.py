@@ -16,6 +16,7 @@ from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.scripts import script_of, scripts_of
 from keras_transfer.text.tensorflow import constants, tf
+from keras_transfer.text.tokenizer_files.settings import steps_of
 from keras_transfer.text.tokenizers.graphemes import of_characters
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel, normalized
 from keras_transfer.text.tokenizers.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
@@ -338,9 +339,7 @@ def _check_pieces(model):
 
 def _keeps_spaces(settings):
     """Returns whether a pre-tokenizer makes a word of each space."""
-    parts = [settings or {}]
-    if parts[0].get("type") == "Sequence":
-        parts = parts[0]["pretokenizers"]
+    parts = steps_of(settings)
     kinds = [part.get("type") for part in parts]
     last = parts[-1] if parts else {}
     prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")

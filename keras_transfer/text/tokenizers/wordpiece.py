@@ -1,4 +1,4 @@
-"""The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
+"""The WordPiece tokenizer of BERT."""
 
 import logging
 import pathlib
@@ -20,22 +20,15 @@ from keras_transfer.text.strings.normalizer import (
 )
 from keras_transfer.text.strings.scripts import script_of, scripts_of
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, single_part, text_tokens, unlike_bert
-from keras_transfer.text.tokenizers.bpe import tokens_of
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 log = logging.getLogger("keras_transfer")
-
-SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
 
 _MAX_TOKEN_BYTES = 256  # limit of TensorFlow Text
 _REMOVED_CHARACTER = "\U0010fffd"  # Normalization removes it, so no text contains it.
 
 # The decoder of Hugging Face `tokenizers` removes the space in front of these.
 _NO_SPACE = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
-
-# Settings of other tokenizers, and the only value that this one implements.
-_FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -103,7 +96,7 @@ class WordPieceTokenizer(Tokenizer):
         self._splitter = None
 
     def _read_vocabulary(self, path):
-        return _read_lines(pathlib.Path(path))
+        return read_lines(pathlib.Path(path))
 
     def _tokenize(self, texts):
         return self._make().tokenize(normalize(texts, *self._normalization()))
@@ -202,97 +195,18 @@ def _make_splitter(vocabulary, unk_token):
     )
 
 
-def read_folder(folder, config, fast, added, special_tokens):
-    """Returns the arguments of the `WordPieceTokenizer` in a folder as a dict.
-
-    Args:
-        special_tokens: List of strings. Added tokens that text never becomes, even if the folder does not call them
-            special.
-    """
-    for key, only in _FIXED.items():
-        received = config.get(key, only)
-        if received != only and received != [] and not (fast and key == "tokenize_chinese_chars"):
-            raise ValueError(
-                f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
-                f"Received: {key}={received}"
-            )
-    if fast:
-        _check_fast(folder / "tokenizer.json", fast)
-    if of_text := text_tokens(added, special_tokens):
-        raise ValueError(
-            f"The tokenizer in {folder} has added tokens that are not special, which a WordPiece tokenizer does not "
-            f"support. Received: {len(of_text)} tokens, starting with {[token['content'] for token in of_text[:3]]}"
-        )
-    vocabulary = _folder_vocabulary(folder, fast, added)
-    normalizer = single_part(fast.get("normalizer"), "normalizers")
-    lowercase = normalizer.get("lowercase", True) if fast else config.get("do_lower_case")
-    # Transformers removes these spaces if one of the two says so.
-    spaces = config.get("clean_up_tokenization_spaces", not fast)
-    return {
-        "vocabulary": vocabulary,
-        "lowercase": not _looks_cased(vocabulary) if lowercase is None else lowercase,
-        "strip_accents": (normalizer if fast else config).get("strip_accents"),
-        "clean_up": bool(spaces or (fast.get("decoder") or {}).get("cleanup", bool(fast))),
-    }
-
-
-def _check_fast(path, fast):
-    """Raises a `ValueError` that names each setting of a `tokenizer.json` that the tokenizer does not implement."""
-    model = fast["model"]
-    # Older files do not name the model's type.
-    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise ValueError(
-            f"{path} must be a WordPiece model with the prefix '##'. "
-            f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
-        )
-    wrong, limit = unlike_bert(fast), model.get("max_input_chars_per_word", MAX_WORD_LENGTH)
-    if limit != MAX_WORD_LENGTH:
-        wrong.append(f"model max_input_chars_per_word={limit} (expected {MAX_WORD_LENGTH})")
-    if wrong:
-        raise ValueError(f"{path} must split texts as BERT does. Received: {'; '.join(wrong)}")
-
-
-def _looks_cased(vocabulary):
-    """Returns whether lowercasing changes any token other than those in brackets, such as `[CLS]`."""
-    words = (token for token in vocabulary if not (token.startswith("[") and token.endswith("]")))
-    return any(token != token.lower() for token in words)
-
-
-def _folder_vocabulary(folder, fast, added):
-    vocabulary_file = folder / WordPieceTokenizer.vocabulary_file
-    if not fast and not vocabulary_file.is_file():
-        found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
-        raise FileNotFoundError(f"{folder} must contain vocab.txt or tokenizer.json. Received: {found}")
-    # Added tokens have ids like all others. The tokenizer ensures that text never becomes one of them.
-    ids = {**(fast["model"]["vocab"] if fast else {}), **{token["content"]: token["id"] for token in added}}
-    if not vocabulary_file.is_file():
-        return tokens_of(ids)
-    lines = _read_lines(vocabulary_file)
-    while lines and lines[-1] == "":
-        lines.pop()
-    tokens = [*lines, *(token["content"] for token in added if token["id"] >= len(lines))]
-    places = {token: index for index, token in enumerate(tokens)}
-    if wrong := [token for token, id in ids.items() if places.get(_trimmed(token)) != id]:
-        token, place = wrong[0], places.get(_trimmed(wrong[0]))
-        raise ValueError(
-            f"The files in {folder} must give each token the same id. Received: {token!r} with the id {ids[token]}, "
-            f"and with the id {place} by its place in {vocabulary_file.name} (and {len(wrong) - 1} others)"
-        )
-    return tokens
-
-
-def _trimmed(token):
+def trimmed_token(token):
     """Returns a token without white space at its end. A token of white space alone, which no text has, stays."""
     return token.rstrip() or token
 
 
-def _read_lines(path):
+def read_lines(path):
     """Returns the lines of a vocabulary without white space at their ends, as in Transformers.
 
     A line that occurs again is replaced by a name that no text can contain.
     """
     lines = [line.removesuffix("\r") for line in path.read_bytes().decode("utf-8").rstrip("\r\n").split("\n")]
-    lines = [_trimmed(line) for line in lines]
+    lines = [trimmed_token(line) for line in lines]
     last = {token: index for index, token in enumerate(lines)}
     duplicates = {index: token for index, token in enumerate(lines) if last[token] != index}
     if duplicates:
