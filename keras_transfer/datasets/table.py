@@ -1,14 +1,13 @@
 """Texts and labels from any table, by the names of its columns: files, pandas, Hugging Face and TensorFlow datasets."""
 
-import collections
 import math
 import numbers
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import NUMBER, log, shorten
+from keras_transfer.core.lines import NUMBER, demand, log, shorten
 from keras_transfer.core.names import check_spaces, did_you_mean
 from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
 from keras_transfer.datasets.dataset import Split
@@ -90,33 +89,38 @@ def read_table(
     data.label_names  # ["bad", "good"]
     ```
     """
-    several = False
-    if label_column is None:
-        label_columns = []
-    elif isinstance(label_column, (list, tuple)):
-        several, label_columns = True, list(label_column)
-    else:
-        label_columns = [label_column]
+    several = isinstance(label_column, (list, tuple))
+    label_columns = list(label_column) if several else [] if label_column is None else [label_column]
     columns = {"text_column": [text_column], "label_column": label_columns}
     columns["pair_column"] = [] if pair_column is None else [pair_column]
-    if text_column in label_columns or (pair_column is not None and pair_column in label_columns):
-        raise ValueError(
-            "`label_column` must be another column than that of the texts. "
-            f"Received: text_column={text_column!r}, pair_column={pair_column!r}, label_column={label_column!r}"
-        )
-    if label_names is not None:
-        _check_names(label_names)
-    form = {"separator": separator, "encoding": encoding, "header": header}
+    rule = "`label_column` must be another column than that of the texts."
+    others = text_column not in label_columns and (pair_column is None or pair_column not in label_columns)
+    expect(others, rule, text_column=text_column, pair_column=pair_column, label_column=label_column)
     rule = "`label_names` are the names of the columns, with one column for each label. Leave it out."
     expect(not several or label_names is None, rule, label_names=label_names)
-    label_names = [str(name) for name in label_columns] if several else label_names
-    options = (columns, several, label_names, label_separator, form)
+    if label_names is not None:
+        names = [] if isinstance(label_names, str) else [str(name) for name in label_names]
+        expect(
+            names and len(set(names)) == len(names),
+            "`label_names` must be a list of different names.",
+            label_names=label_names,
+        )
+    is_string = label_separator is None or (isinstance(label_separator, str) and label_separator)
+    expect(is_string, "`label_separator` must be a string.", label_separator=label_separator)
+    fits = label_separator is None or (label_columns and not several)
+    expect(fits, "`label_separator` requires one `label_column`.", label_separator=label_separator)
+
+    def read(source, prefix=""):
+        table = _columns_of(source, columns, {"separator": separator, "encoding": encoding, "header": header}, prefix)
+        return _read(table, columns, several, label_names, label_separator)
+
     if not isinstance(source, Mapping):
-        return _read(source, *options)[0]
-    splits = {name: _read(each, *options, f"{name}: ") for name, each in source.items()}
-    if label_names is None:
-        return Splits(*_with_one_type(splits))
-    return Splits({name: split for name, (split, _) in splits.items()}, list(label_names))
+        return read(source)[0]
+    splits = {name: read(each, f"{name}: ") for name, each in source.items()}
+    if several or label_names is not None:
+        names = [str(name) for name in label_columns] if several else list(label_names)
+        return Splits({name: split for name, (split, _) in splits.items()}, names)
+    return Splits(*_with_one_type(splits))
 
 
 def _with_one_type(splits):
@@ -154,73 +158,79 @@ def _type(labels):
     return f"lists of {kind}" if isinstance(labels[0], list) else kind
 
 
-def _read(source, columns, several, label_names, label_separator, form, prefix=""):
-    """Returns `(Split, names of a ClassLabel or None)`."""
-    wanted = [(argument, name) for argument, each in columns.items() for name in each]
-    is_path = isinstance(source, (str, os.PathLike))
-    if is_path:
-        table = Table(source, **form, columns=[name for _, name in wanted])
-        rows = list(table) if table.typed or {name for _, name in wanted} <= {*table.names} else []
-        names = table.names
-        if table.typed and not table.binary:  # Rows of JSON may lack columns.
+class _Columns(NamedTuple):
+    """The columns of a table.
+
+    Attributes:
+        names: List of their names.
+        values: Function from a name to the list of its values.
+        where: Function from a row to the beginning of an error message, or from `None` to that about the table.
+        kind: String. `"text"` for a file without types, `"json"`, or `"object"`.
+        advice: String. What to do if a column is missing, as the next sentence of an error message.
+        class_names: Dict from names of columns to the names that the integers in them stand for.
+    """
+
+    names: list
+    values: Callable
+    where: Callable
+    kind: str = "object"
+    advice: str = ""
+    class_names: Mapping = {}
+
+
+def _columns_of(source, columns, form, prefix):
+    """Returns the columns of a table of any kind."""
+    wanted = [name for each in columns.values() for name in each]
+    if isinstance(source, (str, os.PathLike)):
+        table = Table(source, **form, columns=wanted)
+        rows = list(table) if table.typed or {*wanted} <= {*table.names} else []
+        names, kind = table.names, "object" if table.binary else "json" if table.typed else "text"
+        if kind == "json":  # Its rows may lack columns.
             names = list(dict.fromkeys(name for _, row in rows for name in row))
-        advice = _advice(table)
+
+        def place(row):
+            return f"{source}" if row is None else f"{source}, {table.unit} {rows[row][0]}"
+
+        return _Columns(names, lambda name: [row.get(name) for _, row in rows], place, kind, _advice(table))
+    if given := [name for name, value in form.items() if value != (0 if name == "header" else None)]:
+        raise ValueError(f"`{given[0]}` requires a file of text. Received: {shorten(source)}")
+
+    def where(row):
+        return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
+
+    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # An Arrow table has these.
+        return _Columns(source.column_names, lambda name: source[name].to_pylist(), where)
+    if hasattr(source, "columns") and hasattr(source, "iloc"):  # A pandas table has these.
+        return _Columns(list(source.columns), lambda name: source[name].tolist(), where)
+    if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
+        class_names = {name: names for name in wanted if (names := getattr(source.features.get(name), "names", None))}
 
         def values(name):
-            return [row.get(name) for _, row in rows]
+            column = source[name][:]  # A column reads its values one by one otherwise.
+            return column.tolist() if hasattr(column, "tolist") else list(column)
 
-        def where(row):
-            return f"{source}" if row is None else f"{source}, {table.unit} {rows[row][0]}"
-    else:
-        if given := [name for name, value in form.items() if value != (0 if name == "header" else None)]:
-            raise ValueError(f"`{given[0]}` requires a file of text. Received: {shorten(source)}")
-        names, values, where = _read_object(source, columns, prefix)
-        table, advice = None, ""
-    if not names:
-        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
-    untyped = table is not None and not table.typed
-    _check_separator(label_separator, untyped, columns["label_column"], several, source)
-    for argument, name in wanted:
-        if name not in names:
-            near = did_you_mean(name, [str(each) for each in names])
-            raise ValueError(
-                f"{where(None)}: There is no column {name!r}.{near} Expected one of {list(names)}."
-                f"{'' if near else advice} Received: {argument}={name!r}"
-            )
-    if repeated := [name for _, name in wanted if list(names).count(name) > 1]:
-        raise ValueError(
-            f"{where(None)}: The names of the columns must be unique. Rename one of the columns {repeated[0]!r}. "
-            f"Received: {list(names)}"
-        )
-    texts = [_texts(values(name), where) for each in ("text_column", "pair_column") for name in columns[each]]
-    if not texts[0]:
-        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
-    texts = tuple(texts) if len(texts) > 1 else texts[0]
-    if several:
-        return Split(texts, _of_columns({name: values(name) for name in columns["label_column"]}, where)), None
-    class_names, labels = None, values(columns["label_column"][0]) if columns["label_column"] else None
-    if isinstance(labels, tuple):  # They are from Hugging Face's `ClassLabel`.
-        class_names, labels = labels
-        if set(labels) == {-1}:  # Test data has no labels.
-            labels = None
-        else:
-            labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
-    if labels is not None:
-        if label_separator is not None:
-            rows_of_labels = [label.split(label_separator) if label.strip() else [] for label in labels]
-            labels = [[each.strip() for each in row] for row in rows_of_labels]
-        elif label_names is None and (joined := looks_joined(labels)):
-            log.warning(
-                "%s: Some labels, such as %r, look like several labels. If they are, pass `label_separator=%r`.",
-                where(None),
-                next(label for label in labels if joined in str(label)),
-                joined,
-            )
-        if label_names is None:
-            labels = _booleans_as_words(labels, table is not None and table.typed and not table.binary)
-        labels = _labels(labels, where, untyped, label_names)
-        check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
-    return Split(texts, labels), class_names
+        return _Columns(list(source.column_names), values, where, class_names=class_names)
+    rows = _rows_of(source, columns["text_column"][0])
+    for number, row in enumerate(rows):
+        demand(isinstance(row, Mapping), where(number), "a dict", row)
+    names = dict.fromkeys(name for row in rows for name in row) if rows else wanted
+    return _Columns(list(names), lambda name: [row.get(name) for row in rows], where)
+
+
+def _rows_of(source, text_column):
+    """Returns the elements of a `tf.data.Dataset` or of another iterable as a list."""
+    if hasattr(source, "element_spec"):  # A `tf.data.Dataset` has one.
+        rule = "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`."
+        expect(isinstance(source.element_spec, dict), rule, element_spec=source.element_spec)
+        text = source.element_spec.get(text_column)
+        source = source.unbatch() if text is not None and text.shape.rank else source
+        source = source.as_numpy_iterator()
+    rule = (
+        "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
+        "`tf.data.Dataset` or another iterable of dicts, or a dict of these."
+    )
+    expect(not isinstance(source, (str, bytes)) and isinstance(source, Iterable), rule, source=source)
+    return list(source)
 
 
 def _advice(table):
@@ -237,93 +247,72 @@ def _advice(table):
     return ""
 
 
+def _read(table, columns, several, label_names, label_separator):
+    """Returns `(Split, names of a ClassLabel or None)`."""
+    where = table.where
+    demand(table.names, where(None), "at least one row", received="no rows")
+    rule = "`label_separator` requires CSV or TSV files. In other tables, labels are lists."
+    if label_separator is not None and table.kind != "text":
+        received = f"label_separator={label_separator!r} and the table {where(None)}"
+        raise ValueError(f"{rule} Received: {received}")
+    for argument, name in ((argument, name) for argument, each in columns.items() for name in each):
+        near = did_you_mean(name, [str(each) for each in table.names])
+        if name not in table.names:
+            raise ValueError(
+                f"{where(None)}: There is no column {name!r}.{near} Expected one of {list(table.names)}."
+                f"{'' if near else table.advice} Received: {argument}={name!r}"
+            )
+        if list(table.names).count(name) > 1:
+            raise ValueError(
+                f"{where(None)}: The names of the columns must be unique. Rename one of the columns {name!r}. "
+                f"Received: {list(table.names)}"
+            )
+    texts = [_texts(table.values(name), where) for each in ("text_column", "pair_column") for name in columns[each]]
+    demand(texts[0], where(None), "at least one row", received="no rows")
+    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    if several:
+        return Split(texts, _of_columns({name: table.values(name) for name in columns["label_column"]}, where)), None
+    if not columns["label_column"]:
+        return Split(texts, None), None
+    [column] = columns["label_column"]
+    labels, class_names = table.values(column), table.class_names.get(column)
+    if class_names is not None:
+        if set(labels) == {-1}:  # Test data has no labels.
+            return Split(texts, None), class_names
+        for row, label in enumerate(labels):
+            is_place = isinstance(label, numbers.Integral) and 0 <= label < len(class_names)
+            demand(is_place, where(row), f"the position of one of {class_names}", label)
+        labels = [class_names[label] for label in labels]
+    if label_separator is not None:
+        labels = [label.split(label_separator) if label.strip() else [] for label in labels]
+        labels = [[each.strip() for each in row] for row in labels]
+    elif label_names is None and (joined := looks_joined(labels)):
+        log.warning(
+            "%s: Some labels, such as %r, look like several labels. If they are, pass `label_separator=%r`.",
+            where(None),
+            next(label for label in labels if joined in str(label)),
+            joined,
+        )
+    words = _words_of_booleans(label_names, table.kind == "json")
+    labels = [words.get(bool(label), label) if _is_boolean(label) else label for label in labels]
+    labels = _labels(labels, where, table.kind == "text", label_names)
+    check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
+    return Split(texts, labels), class_names
+
+
 def _of_columns(columns, where):
     """Returns the names of the labels of each text from one column for each label."""
     labels = []
     for row, values in enumerate(zip(*columns.values())):
-        found = marked(dict(zip(columns, values)), columns)
+        cells = dict(zip(columns, values))
+        found = marked(cells, columns)
         if found is None:
             raise ValueError(
                 f"{where(row)}: A column of one label must have 1 or 0, true or false, yes or no, or x or nothing. "
-                f"Remove rows that have no label yet. Received: {dict(zip(columns, values))!r:.200}"
+                f"Remove rows that have no label yet. Received: {cells!r:.200}"
             )
         labels.append([str(name) for name in found])
     return labels
-
-
-def _check_names(names):
-    """Raises a `ValueError` if `label_names` is not a list of different names."""
-    counts = {} if isinstance(names, str) else collections.Counter(str(name) for name in names)
-    expect(counts and max(counts.values()) <= 1, "`label_names` must be a list of different names.", label_names=names)
-
-
-def _check_separator(separator, untyped, label_columns, several, source):
-    """Raises a `ValueError` if `label_separator` cannot be used with these arguments."""
-    if separator is None:
-        return
-    expect(isinstance(separator, str) and separator, "`label_separator` must be a string.", label_separator=separator)
-    if not label_columns or several:
-        expected = "one `label_column`, not one for each label" if several else "`label_column`"
-        raise ValueError(f"`label_separator` requires {expected}. Received: label_separator={separator!r}")
-    if not untyped:
-        received = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
-        raise ValueError(
-            "`label_separator` requires CSV or TSV files. In other tables, labels are lists. "
-            f"Received: label_separator={separator!r} and the table {received}"
-        )
-
-
-def _class_name(label, class_names, where):
-    if not isinstance(label, numbers.Integral) or not 0 <= label < len(class_names):
-        raise ValueError(f"{where}: Expected the position of one of {class_names}. Received: {label!r}")
-    return class_names[label]
-
-
-def _read_object(source, columns, prefix):
-    """Returns the names of the columns, a function from a name to values, and one from a row to a string.
-
-    Values of Hugging Face's `ClassLabel` are a tuple: names and integers.
-    """
-
-    def where(row):
-        return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
-
-    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # An Arrow table has these.
-        return source.column_names, lambda name: source[name].to_pylist(), where
-    if hasattr(source, "columns") and hasattr(source, "iloc"):  # A pandas table has these.
-        return list(source.columns), lambda name: source[name].tolist(), where
-    if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
-
-        def values(name):
-            class_names = getattr(source.features[name], "names", None)
-            values = source[name][:]  # A column reads its values one by one otherwise.
-            values = values.tolist() if hasattr(values, "tolist") else list(values)
-            return values if class_names is None else (list(class_names), values)
-
-        return list(source.column_names), values, where
-    if hasattr(source, "element_spec"):  # A `tf.data.Dataset` has one.
-        rule = "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`."
-        expect(isinstance(source.element_spec, dict), rule, element_spec=source.element_spec)
-        text = source.element_spec.get(columns["text_column"][0])
-        if text is not None and text.shape.rank:
-            source = source.unbatch()
-        source = source.as_numpy_iterator()
-    rule = (
-        "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
-        "`tf.data.Dataset` or another iterable of dicts, or a dict of these."
-    )
-    expect(not isinstance(source, (str, bytes)) and isinstance(source, Iterable), rule, source=source)
-    rows = []
-    for row in source:
-        if not isinstance(row, Mapping):
-            raise ValueError(f"{where(len(rows))}: Expected a dict. Received: {shorten(row)}")
-        rows.append(row)
-    names = (
-        list(dict.fromkeys(name for row in rows for name in row))
-        if rows
-        else [name for each in columns.values() for name in each]
-    )
-    return names, lambda name: [row.get(name) for row in rows], where
 
 
 def _texts(values, where):
@@ -344,7 +333,7 @@ def _labels(values, where, untyped, label_names):
     """Returns labels of one type, or their positions, or lists of their names."""
     labels = [_plain(value, where(row)) for row, value in enumerate(values)]
     if label_names is not None:
-        return _named(_booleans_as_names(labels, values, label_names), where, [str(name) for name in label_names])
+        return _named(labels, where, [str(name) for name in label_names])
     found = [_as_number(label) for label in labels] if untyped else labels
     kinds = ["a number" if isinstance(label, numbers.Real) else type(label).__name__ for label in found]
     row = next((row for row, kind in enumerate(kinds) if kind != kinds[0]), None)
@@ -369,18 +358,12 @@ def _as_number(label):
     return int(label) if label.lstrip("+-").isdecimal() else float(label)
 
 
-def _booleans_as_names(labels, values, names):
-    """Returns labels in which booleans are names if the names are those of booleans, such as `["True", "False"]`."""
+def _words_of_booleans(names, as_in_json):
+    """Returns the names that booleans become: of `names` if they are those of booleans, or as they are written."""
+    if names is None:
+        names = ["false", "true"] if as_in_json else ["False", "True"]
     by_value = {str(name).lower(): str(name) for name in names}
-    if by_value.keys() != {"false", "true"}:
-        return labels
-    return [by_value[str(bool(label)).lower()] if _is_boolean(value) else label for label, value in zip(labels, values)]
-
-
-def _booleans_as_words(values, as_in_json):
-    """Returns labels in which booleans are the words in which they are written, as in a CSV file."""
-    words = {value: str(value).lower() if as_in_json else str(value) for value in (False, True)}
-    return [words[bool(value)] if _is_boolean(value) else value for value in values]
+    return {False: by_value["false"], True: by_value["true"]} if by_value.keys() == {"false", "true"} else {}
 
 
 def _is_boolean(value):

@@ -67,7 +67,7 @@ def test_a_separator_of_labels_requires_a_string_labels_and_files_without_types(
     for source, column, separator, message in [
         (path, "topics", "", "must be a string. Received: label_separator=''"),
         (path, None, 5, "must be a string. Received: label_separator=5"),
-        (path, None, "|", r"requires `label_column`. Received: label_separator='\|'"),
+        (path, None, "|", r"requires one `label_column`. Received: label_separator='\|'"),
         (rows, "topics", "|", "In other tables, labels are lists. .* and the table list"),
         ({"train": path, "dev": tmp_path / "dev.jsonl"}, "topics", "|", "requires CSV or TSV files. .*dev.jsonl"),
     ]:

@@ -136,8 +136,8 @@ def _check_padding(folder, kind):
     elif side.lower() == "left" and kind in _COUNTS_PADDING:
         raise ValueError(
             f"The tokenizer in {folder.path} pads on the left, so that the positions in a {kind} model depend on the "
-            "length of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` in "
-            f"{CONFIG_FILE} to 'right'. Received: padding_side='left'"
+            "length of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` "
+            f"in {CONFIG_FILE} to 'right'. Received: padding_side='left'"
         )
 
 
