@@ -7,7 +7,7 @@ from typing import NamedTuple
 from keras_transfer.core.expect import expects, one_of
 from keras_transfer.core.lines import demand, read_lines
 from keras_transfer.datasets.sources import existing_file, split_files
-from keras_transfer.datasets.splits import Splits, columns_repr
+from keras_transfer.datasets.splits import Splits, shown_by_columns
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 ROW = "ten columns separated by tabs, starting with an id. For files with other columns, use `read_conll`"
@@ -17,6 +17,7 @@ FILES = {"train": ["*-ud-train.conllu"], "validation": ["*-ud-dev.conllu"], "tes
 ID = re.compile(r"(?P<word>[0-9]+)|(?P<first>[0-9]+)-(?P<last>[0-9]+)|(?P<after>[0-9]+)\.[0-9]+")
 
 
+@shown_by_columns
 class TaggedSentences(NamedTuple):
     """Sentences as lists of words, with a label for each word.
 
@@ -27,8 +28,6 @@ class TaggedSentences(NamedTuple):
 
     words: list
     labels: list
-
-    __repr__ = columns_repr
 
 
 @expects(field=one_of(*FIELDS))

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.datasets.splits import columns_repr
+from keras_transfer.datasets.splits import shown_by_columns
 
 log = logging.getLogger("keras_transfer")
 
 
+@shown_by_columns
 class Split(NamedTuple):
     """Texts and their labels, which can be passed to tasks directly: `model.fit(*split)`.
 
@@ -23,8 +24,6 @@ class Split(NamedTuple):
 
     texts: list
     labels: list
-
-    __repr__ = columns_repr
 
     def __getattr__(self, name):
         hint = ""

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from keras_transfer.core.expect import expects, one_of
 from keras_transfer.core.lines import checked_rows, demand, get, read_rows, read_whole_json
 from keras_transfer.datasets.sources import require, split_files
-from keras_transfer.datasets.splits import Splits, columns_repr, from_rows
+from keras_transfer.datasets.splits import Splits, from_rows, shown_by_columns
 
 CONJUNCTIONS = {"cause": "because", "effect": "so"}  # COPA asks for either.
 RACE_FOLDERS = {"train": "train", "validation": "dev", "test": "test"}
 
 
+@shown_by_columns
 class Choices(NamedTuple):
     """Contexts, each with a question and several choices. One of the choices is right.
 
@@ -29,8 +30,6 @@ class Choices(NamedTuple):
     questions: list
     choices: list
     labels: list
-
-    __repr__ = columns_repr
 
     @property
     def inputs(self) -> tuple[list[str], list[list[str]]]:

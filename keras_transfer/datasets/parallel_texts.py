@@ -6,9 +6,10 @@ from typing import NamedTuple
 from keras_transfer.core.expect import expect, expects, integer, list_of
 from keras_transfer.core.lines import demand, log, read_lines, shorten
 from keras_transfer.datasets.sources import existing_file
-from keras_transfer.datasets.splits import columns_repr, from_rows
+from keras_transfer.datasets.splits import from_rows, shown_by_columns
 
 
+@shown_by_columns
 class ParallelTexts(NamedTuple):
     """Source texts and the target of each, for a task that writes the target: `model.fit(*texts)`.
 
@@ -19,8 +20,6 @@ class ParallelTexts(NamedTuple):
 
     sources: list
     targets: list
-
-    __repr__ = columns_repr
 
 
 def read_parallel(

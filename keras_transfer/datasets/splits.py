@@ -51,8 +51,13 @@ def from_rows(cls, rows):
     return cls._make(map(list, zip(*rows, strict=True)) if rows else ([] for _ in cls._fields))
 
 
-def columns_repr(split):
-    """Returns a short string for a named tuple of columns: how many rows it has, and the first one."""
+def shown_by_columns(cls):
+    """Decorates a class of named tuples of columns, whose `repr` says how many rows they have, and the first one."""
+    cls.__repr__ = _columns_repr
+    return cls
+
+
+def _columns_repr(split):
     columns = {name: getattr(split, name) for name in split._fields if getattr(split, name) is not None}
     count = max((len(_first(column)) for column in columns.values()), default=0)
     first = "".join(f"  {name}: {_row(column)!r:.80}\n" for name, column in columns.items() if count)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_transfer.core.lines import demand, get, read_json_lines, read_whole_json, shorten
 from keras_transfer.datasets.sources import existing_file
-from keras_transfer.datasets.splits import columns_repr, from_rows
+from keras_transfer.datasets.splits import from_rows, shown_by_columns
 
 
 class Answer(NamedTuple):
@@ -22,6 +22,7 @@ class Answer(NamedTuple):
     start: int
 
 
+@shown_by_columns
 class Questions(NamedTuple):
     """Questions, the contexts that contain their answers, and the answers.
 
@@ -39,8 +40,6 @@ class Questions(NamedTuple):
     contexts: list
     answers: list
     titles: list
-
-    __repr__ = columns_repr
 
 
 def load_squad(path: str | os.PathLike) -> Questions:

@@ -9,7 +9,7 @@ from keras_transfer.core.names import look_up
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.multiple_choice import Choices, copa_row
 from keras_transfer.datasets.sources import split_files
-from keras_transfer.datasets.splits import Splits, columns_repr, from_rows, positions
+from keras_transfer.datasets.splits import Splits, from_rows, positions, shown_by_columns
 
 FILES = {"train": ["train.jsonl"], "validation": ["val.jsonl"], "test": ["test.jsonl"]}
 BOOLEANS = ["false", "true"]
@@ -23,6 +23,7 @@ PAIRS = {
 }
 
 
+@shown_by_columns
 class AnswersToGrade(NamedTuple):
     """MultiRC: paragraphs, each with a question and an answer that is right or wrong.
 
@@ -36,9 +37,8 @@ class AnswersToGrade(NamedTuple):
     labels: list
     questions: list
 
-    __repr__ = columns_repr
 
-
+@shown_by_columns
 class ClozeQuestions(NamedTuple):
     """ReCoRD: passages, and statements about them with a gap for one of their entities.
 
@@ -54,9 +54,8 @@ class ClozeQuestions(NamedTuple):
     entities: list
     answers: list
 
-    __repr__ = columns_repr
 
-
+@shown_by_columns
 class WordsInContext(NamedTuple):
     """WiC: words in two sentences, where they have the same meaning or different ones.
 
@@ -72,9 +71,8 @@ class WordsInContext(NamedTuple):
     spans: tuple
     labels: list
 
-    __repr__ = columns_repr
 
-
+@shown_by_columns
 class Coreferences(NamedTuple):
     """WSC: a noun phrase and a pronoun in a text, which may or may not refer to the same thing.
 
@@ -89,8 +87,6 @@ class Coreferences(NamedTuple):
     phrases: tuple
     places: tuple
     labels: list
-
-    __repr__ = columns_repr
 
 
 def load_superglue(folder: str | os.PathLike, task: str) -> Splits:

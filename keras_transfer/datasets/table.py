@@ -89,8 +89,9 @@ def read_table(
     data.label_names  # ["bad", "good"]
     ```
     """
-    several = isinstance(label_column, (list, tuple))
-    label_columns = list(label_column) if several else [] if label_column is None else [label_column]
+    given: Any = label_column
+    several = isinstance(given, (list, tuple))
+    label_columns = list(given) if several else [] if given is None else [given]
     columns = {"text_column": [text_column], "label_column": label_columns}
     columns["pair_column"] = [] if pair_column is None else [pair_column]
     rule = "`label_column` must be another column than that of the texts."

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from keras_transfer.core.lines import get, read_json_lines, read_lines
 from keras_transfer.datasets.sources import existing_file, require, split_files
-from keras_transfer.datasets.splits import Splits, columns_repr, from_rows
+from keras_transfer.datasets.splits import Splits, from_rows, shown_by_columns
 
 WIKITEXT = {
     split: [f"wiki.{name}.tokens", f"wiki.{name}.raw"]
@@ -46,6 +46,7 @@ def load_wikitext(folder: str | os.PathLike) -> Splits:
     return Splits({split: [line.strip(" ") for line in read_lines(path)] for split, path in files.items()})
 
 
+@shown_by_columns
 class MinimalPairs(NamedTuple):
     """Pairs of sentences that differ as little as possible: one is acceptable, the other is not.
 
@@ -58,8 +59,6 @@ class MinimalPairs(NamedTuple):
     good: list
     bad: list
     phenomena: list
-
-    __repr__ = columns_repr
 
 
 def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:
