@@ -90,7 +90,7 @@ def load_ag_news(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1509.01626
     """
-    files = split_files(folder, "ag_news", {"train": ["train.csv"], "test": ["test.csv"]})
+    files = split_files(folder, "ag_news")
     return Splits({split: _read_news(path) for split, path in files.items()}, list(AG_NEWS_NAMES))
 
 

@@ -10,12 +10,6 @@ from keras_transfer.datasets.sources import split_files
 from keras_transfer.datasets.splits import Splits
 
 COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
-# Names of the official files, and of the files of a common copy.
-FILES = {
-    "train": ("eng.train", "train.txt"),
-    "validation": ("eng.testa", "valid.txt", "dev.txt"),
-    "test": ("eng.testb", "test.txt"),
-}
 WORD = "a word and its part of speech, chunk and entity. For files with other columns, use `read_conll`"
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 
@@ -53,7 +47,7 @@ def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
 
     Source: https://aclanthology.org/W03-0419
     """
-    files = split_files(folder, "conll2003", FILES, every=True)
+    files = split_files(folder, "conll2003")
     splits = {split: _read(path, field) for split, path in files.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     if field == "ner":

@@ -12,7 +12,6 @@ from keras_transfer.datasets.splits import Splits, shown_by_columns
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 ROW = "ten columns separated by tabs, starting with an id. For files with other columns, use `read_conll`"
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
-FILES = {"train": ["*-ud-train.conllu"], "validation": ["*-ud-dev.conllu"], "test": ["*-ud-test.conllu"]}
 # A word, a token that covers a range of words, or an empty node after a word.
 ID = re.compile(r"(?P<word>[0-9]+)|(?P<first>[0-9]+)-(?P<last>[0-9]+)|(?P<after>[0-9]+)\.[0-9]+")
 
@@ -128,7 +127,7 @@ def load_universal_dependencies(folder: str | os.PathLike, *, field: str = "upos
 
     Source: https://aclanthology.org/2020.lrec-1.497.
     """
-    files = split_files(folder, "universal_dependencies", FILES, every=True)
+    files = split_files(folder, "universal_dependencies")
     splits = {split: read_conllu(path, field=field) for split, path in files.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     return Splits(splits, names)

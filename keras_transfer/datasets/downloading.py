@@ -47,18 +47,16 @@ def download(name: str, folder: str | os.PathLike | None = None) -> pathlib.Path
     """
     name = look_up(name, SOURCES, "dataset")
     source = SOURCES[name]
-    if not source.files:
-        can = [each for each, other in SOURCES.items() if other.files]
-        raise ValueError(
-            f"Only {' and '.join(can)} can be downloaded automatically. {source.advice} Received: {name!r}"
-        )
+    if "url" not in source:
+        can = " and ".join(each for each, other in SOURCES.items() if "url" in other)
+        raise ValueError(f"Only {can} can be downloaded automatically. {source['advice']} Received: {name!r}")
     if folder is None:
         home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
         folder = pathlib.Path(home) / "datasets" / "keras_transfer" / name
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for url, sha256 in source.files.items():
-        download_file(url, folder / url.rpartition("/")[2], sha256)
+    for file, sha256 in source["files"].items():
+        download_file(source["url"] + file, folder / file, sha256)
     return folder
 
 

@@ -75,7 +75,7 @@ def load_swag(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1808.05326
     """
-    files = split_files(folder, "swag", {"train": ["train.csv"], "validation": ["val.csv"], "test": ["test.csv"]})
+    files = split_files(folder, "swag")
     return Splits({split: _read_swag(path, split != "test") for split, path in files.items()})
 
 
@@ -118,7 +118,7 @@ def load_copa(folder: str | os.PathLike) -> Splits:
 
     Source: https://asgordon.github.io/copa.html
     """
-    files = split_files(folder, "copa", {"validation": ["copa-dev.xml"], "test": ["copa-test.xml"]})
+    files = split_files(folder, "copa")
     return Splits({split: _read_copa(path) for split, path in files.items()})
 
 

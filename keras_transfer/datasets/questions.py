@@ -11,8 +11,6 @@ from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import split_files
 from keras_transfer.datasets.splits import Splits
 
-TREC_FILES = {"train": ["train_5500.label"], "test": ["TREC_10.label"]}
-
 
 def load_demo_questions() -> Splits:
     """Returns the packaged questions: 720, written for this project, in TREC's six classes.
@@ -55,7 +53,7 @@ def load_trec6(folder: str | os.PathLike) -> Splits:
     len(data.train.texts)  # 5452
     ```
     """
-    files = split_files(folder, "trec6", TREC_FILES, every=True)
+    files = split_files(folder, "trec6")
     return _splits({split: _read_trec(path) for split, path in files.items()})
 
 

@@ -8,11 +8,6 @@ from keras_transfer.core.lines import get, read_json_lines, read_lines
 from keras_transfer.datasets.sources import existing_file, require, split_files
 from keras_transfer.datasets.splits import Splits, from_rows, shown_by_columns
 
-WIKITEXT = {
-    split: [f"wiki.{name}.tokens", f"wiki.{name}.raw"]
-    for split, name in (("train", "train"), ("validation", "valid"), ("test", "test"))
-}
-
 
 def load_wikitext(folder: str | os.PathLike) -> Splits:
     """Reads WikiText-2 or WikiText-103 (Merity et al. 2017) from the official files.
@@ -42,7 +37,7 @@ def load_wikitext(folder: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1609.07843
     """
-    files = split_files(folder, "wikitext", WIKITEXT, "files such as wiki.train.tokens")
+    files = split_files(folder, "wikitext", expected="files such as wiki.train.tokens")
     return Splits({split: [line.strip(" ") for line in read_lines(path)] for split, path in files.items()})
 
 

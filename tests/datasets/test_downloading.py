@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from keras_transfer.datasets import download, downloading
-from keras_transfer.datasets.sources import SOURCES, Source
+from keras_transfer.datasets.sources import SOURCES
 from tests.errors import check_errors
 
 CONTENT = bytes(range(256)) * 1200  # several chunks
@@ -46,7 +46,8 @@ def server(monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.content, server.ranges, server.cuts, server.starts, server.status = CONTENT, True, [], [], 200
     server.url = f"http://127.0.0.1:{server.server_port}/data.json"
-    monkeypatch.setitem(SOURCES, "squad1.1", Source("Get it.", {server.url: SHA256}))
+    source = {"advice": "Get it.", "url": server.url.removesuffix("data.json"), "files": {"data.json": SHA256}}
+    monkeypatch.setitem(SOURCES, "squad1.1", source)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
