@@ -1,6 +1,9 @@
 """One call of `generate`: rows of ids continued in batches of few shapes, and text reported as it becomes certain."""
 
 import codecs
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +11,7 @@ from keras_transfer.core.arrays import check_numbers
 from keras_transfer.generation.generator import NEW_STEP, PROMPT_STEP, align_right, round_up
 
 
+@dataclasses.dataclass
 class Continuations:
     """Continues rows of ids with compiled loops, in batches of similar length.
 
@@ -20,27 +24,23 @@ class Continuations:
         context_length: Integer. Number of positions of the encoder, or `None` for any.
     """
 
-    def __init__(
-        self,
-        generator,
-        sampler,
-        *,
-        num_sequences,
-        end_ids,
-        constraints,
-        lengths,
-        seed,
-        batch_size,
-        stop_table=None,
-        context_rows=None,
-        context_length=None,
-    ):
-        self.generator, self.sampler, self.num_sequences, self.end_ids = generator, sampler, num_sequences, end_ids
-        self.constraints, self.lengths, self.batch_size = constraints, lengths, batch_size
-        self.stop_table, self.context_rows, self.context_length = stop_table, context_rows, context_length
-        self.rows_each = sampler.num_rows(num_sequences)
+    generator: Callable
+    sampler: Any
+    _: dataclasses.KW_ONLY
+    num_sequences: int
+    end_ids: tuple
+    constraints: Any
+    lengths: list
+    seed: int | None
+    batch_size: int
+    stop_table: Any = None
+    context_rows: list | None = None
+    context_length: int | None = None
+
+    def __post_init__(self):
+        self.rows_each = self.sampler.num_rows(self.num_sequences)
         # By default, the draws follow `keras.utils.set_random_seed`.
-        self.seed = np.random.randint(2**31) if seed is None else seed
+        self.seed = np.random.randint(2**31) if self.seed is None else self.seed
 
     def __call__(self, rows, streams=None):
         """Returns the new ids of each sequence, as a list of lists."""

@@ -8,52 +8,36 @@ from keras_transfer.core.documents import paths_of, read_documents
 from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.text.inputs import to_list
 from keras_transfer.text.strings.splitting import SPLITS, split_words
-from keras_transfer.text.strings.string_table import look_up, make_table
 from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+from keras_transfer.text.word_preprocessor import WordTokenizer
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 _CHUNK = 4096  # texts
 _NO_WORD = "!!!MAXTERMID"  # ends the published vocabularies
 
 
-class PredictedWords(Tokenizer):
+class PredictedWords(WordTokenizer):
     """The vocabulary of ELMo's softmax: `<S>`, `</S>` and `<UNK>`, then words, the most frequent first."""
 
-    vocabulary_file = "vocabulary.txt"
+    first_id = 0
+    unk_id = Tokenizer.unk_id
 
     def __init__(self, vocabulary=None, split="whitespace"):
-        self.split = split
-        super().__init__(vocabulary, unk_token=UNKNOWN)
+        super().__init__(vocabulary, split=split, case_folding=False)
+        self.unk_token = UNKNOWN
 
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(tokens)
-        self._table = None
-        missing = [word for word in (BEGIN, END, UNKNOWN) if word not in self._ids]
-        if missing or "" in self._ids:
-            received = f"no {' and no '.join(missing)}" if missing else "an empty word"
+        if missing := [word for word in (BEGIN, END, UNKNOWN) if word not in self._ids]:
             raise ValueError(
                 f"The vocabulary must have the words {BEGIN}, {END} and {UNKNOWN}, as `text.word_vocabulary` returns "
-                f"it, and no empty one. Received: {received}, and the first words {tokens[:5]}"
+                f"it. Received: no {' and no '.join(missing)}, and the first words {tokens[:5]}"
             )
 
     def _read_vocabulary(self, path):
         words = [word.strip() for word in super()._read_vocabulary(path)]
         return [word for word in words if word != _NO_WORD]
-
-    def _tokenize(self, texts):
-        words = split_words(texts, self.split)
-        return words.with_values(self.look_up(words.values))
-
-    def look_up(self, words):
-        """Returns the ids of words [words] as an int32 tensor."""
-        self._check_loaded()
-        if self._table is None:
-            # A function that is being traced would keep the table in its own graph.
-            with tf.init_scope(), tf.device("CPU:0"):
-                keys = tf.constant(self.vocabulary, tf.string, [len(self.vocabulary)])
-                self._table = make_table(keys, tf.range(len(self.vocabulary)))
-        return look_up(self._table, words, self.unk_id)
 
 
 @expects(size=integer(4), min_count=integer(1), split=one_of(*SPLITS))

@@ -46,15 +46,15 @@ class WordTokenizer(Tokenizer):
             # A function that is being traced would keep the tables in its own graph.
             with tf.init_scope(), tf.device("CPU:0"):
                 keys = tf.constant(self.vocabulary, tf.string, [len(self.vocabulary)])
-                ids = tf.range(FIRST_ID, self.vocabulary_size)
+                ids = tf.range(self.first_id, self.vocabulary_size)
                 self._exact = make_table(keys, ids)
                 self._folded = make_table(_fold(keys), ids) if self.case_folding else None
         words = tf.strings.lower(words, encoding="utf-8") if self.lowercase else words
-        ids = look_up(self._exact, words, UNK_ID)
+        ids = look_up(self._exact, words, self.unk_id)
         if self.case_folding:
             # Most words are found at once, and folding is slow.
-            rare = tf.where(ids == UNK_ID)
-            folded = look_up(self._folded, _fold(tf.gather_nd(words, rare)), UNK_ID)
+            rare = tf.where(ids == self.unk_id)
+            folded = look_up(self._folded, _fold(tf.gather_nd(words, rare)), self.unk_id)
             ids = tf.tensor_scatter_nd_update(ids, rare, folded)
         return ids
 

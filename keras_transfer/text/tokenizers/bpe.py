@@ -5,6 +5,8 @@ import os
 import pathlib
 
 from keras_transfer.core.expect import expect
+from keras_transfer.text.strings.byte_pairs import encode_words
+from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 MERGES_FILE = "merges.txt"
@@ -13,7 +15,8 @@ MERGES_FILE = "merges.txt"
 class BPETokenizer(Tokenizer):
     """Base class of the tokenizers that merge pairs of tokens.
 
-    A subclass implements `_make()`, which returns what `_tokenize` needs from the vocabulary and the merges.
+    A subclass implements `_make()`, which returns the table of words that are tokens, the function that merges others,
+    and what else `_tokenize` needs from the vocabulary and the merges.
     """
 
     vocabulary_file = "vocab.json"
@@ -44,6 +47,12 @@ class BPETokenizer(Tokenizer):
         """List of pairs of tokens, in the order in which they are merged."""
         self._check_loaded()
         return self._merges
+
+    def _encode(self, words):
+        """Returns the ids of texts, given their words, both ragged tensors [batch, None]."""
+        whole, merge, *_ = self._constants()
+        ids = encode_words(words.values, whole, merge)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
     def _constants(self):
         self._check_loaded()

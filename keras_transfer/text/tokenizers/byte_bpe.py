@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.preprocessor import import_tensorflow_text
-from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, utf8_widths
 from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import checked_utf8
@@ -102,13 +102,12 @@ class ByteBPETokenizer(BPETokenizer):
         return _make_constants(tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens))
 
     def _tokenize(self, texts):
-        whole, merge = self._constants()
         texts = checked_utf8(texts)
         if self.normalization:
             texts = import_tensorflow_text().normalize_utf8(texts, self.normalization)
-        words = split_around(texts, self.added_tokens, lambda parts: split_gpt2(parts, self.add_prefix_space))
-        ids = encode_words(words.values, whole, merge)
-        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+        return self._encode(
+            split_around(texts, self.added_tokens, lambda parts: split_gpt2(parts, self.add_prefix_space))
+        )
 
     def _tokenize_with_offsets(self, texts):
         ids, normalized = self._tokenize(texts), texts

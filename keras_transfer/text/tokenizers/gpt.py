@@ -6,7 +6,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import normalize, replace_newer
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
@@ -68,11 +68,8 @@ class GPTTokenizer(BPETokenizer):
         return _make_constants(tuple(self.vocabulary), tuple(self.merges), self.unk_id)
 
     def _tokenize(self, texts):
-        whole, merge = self._constants()
         texts = normalize(texts, lowercase=True, strip_accents=True, limit_words=False)
-        words = split_words(texts, "punctuation")
-        ids = encode_words(words.values, whole, merge)
-        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+        return self._encode(split_words(texts, "punctuation"))
 
     def token_bytes(self) -> list:
         """Returns what each token adds to a text: a word and a space, or the beginning of a word.

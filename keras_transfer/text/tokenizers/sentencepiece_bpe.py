@@ -147,10 +147,9 @@ class SentencePieceBPETokenizer(BPETokenizer):
         )
 
     def _tokenize(self, texts):
-        whole, merge, by_words = self._constants()
+        *_, by_words = self._constants()
         words = split_around(checked_utf8(texts), self.added_tokens, lambda parts: self._split(parts, by_words))
-        ids = encode_words(words.values, whole, merge)
-        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+        return self._encode(words)
 
     def _split(self, texts, by_words):
         """Returns the words of texts, each with the spaces before it, or the whole texts."""
