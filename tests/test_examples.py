@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.datasets.questions import TREC_FILES
 from keras_transfer_command import make_parser
 from tests import comments
 from tests.pages import REPOSITORY, blocks, few_questions
 
 README = REPOSITORY / "README.md"
+TREC_FILES = ("train_5500.label", "TREC_10.label")
 # Calls in examples, and the real data that they read.
 DATA_OF_EXAMPLES = {
     'load_trec6("trec6")': "trec6",

@@ -49,7 +49,7 @@ class SacreBleuMetric(TextMetric):
         return str(self._scorer.get_signature())
 
     def get_config(self):
-        return {**self._settings, **super().get_config()}
+        return {**self._settings, "name": self.name}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

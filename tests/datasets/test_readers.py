@@ -3,13 +3,12 @@
 import pytest
 
 from keras_transfer.datasets import load_demo_questions, load_trec6
-from keras_transfer.datasets.questions import TREC_FILES
 
 CLASSES = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 
 
 def write_trec(folder, train, test="LOC:city Where ?\n"):
-    for name, text in zip(TREC_FILES, (train, test)):
+    for name, text in zip(("train_5500.label", "TREC_10.label"), (train, test)):
         (folder / name).write_text(text, "iso-8859-1")
 
 
@@ -35,7 +34,7 @@ def test_trec_is_read_as_latin_1(tmp_path):
 
 
 def test_a_missing_file_an_invalid_line_and_a_label_in_the_test_part_only_are_errors(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"TREC_10.label. Get .*cogcomp.* Received: .* with "):
+    with pytest.raises(FileNotFoundError, match=r"train_5500.label. Get .*cogcomp.* Received: .* with "):
         load_trec6(tmp_path)
     write_trec(tmp_path, "LOC:city Where ?\nno label here\n")
     with pytest.raises(ValueError, match="line 2: Expected 'COARSE:fine question'. Received: 'no label here'"):
