@@ -75,17 +75,27 @@ def _from_iterable(source):
 
 
 def _read_file(path, text_column, documents):
+    """Yields the documents of a file: its rows, or if it has none, its lines or what blank lines separate."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind in (".jsonl", ".ndjson") or (kind == ".json" and _are_json_lines(path)):
-        read = _json_documents
+        rows = ((f"line {number}", row) for number, row in json_objects(_read_lines(path), path))
     elif kind in (".csv", ".tsv", ".json", *EXCEL):
-        read = _rows
+        table = Table(path)
+        rows = ((f"{table.unit} {number}", row) for number, row in table)
     elif kind in SUFFIXES:
-        read = _table_documents
+        _check_column(text_column, column_names(path), path)
+        texts = (text for batch in record_batches(path, [text_column]) for text in batch.column(0).to_pylist())
+        rows = ((f"row {number}", {text_column: text}) for number, text in enumerate(texts, 1))
     else:
-        read = _by_line if documents == "line" else _by_blank_line
-    return read(path, text_column)
+        for is_text, lines in itertools.groupby(map(str.strip, _read_lines(path)), bool):
+            if is_text and documents == "line":
+                yield from ([line] for line in lines)
+            elif is_text:
+                yield list(lines)
+        return
+    for place, row in rows:
+        yield _text_of(row, text_column, f"{path}, {place}")
 
 
 def _read_lines(path):
@@ -111,50 +121,12 @@ def _lines_of(file, path):
         yield line
 
 
-def _by_line(path, text_column):
-    for line in _read_lines(path):
-        if line := line.strip():
-            yield [line]
-
-
-def _by_blank_line(path, text_column):
-    lines = []
-    for line in _read_lines(path):
-        if line := line.strip():
-            lines.append(line)
-        elif lines:
-            yield lines
-            lines = []
-    if lines:
-        yield lines
-
-
 def _are_json_lines(path):
     """Returns whether a file has an object on each line. Unlike a `Table`, it may be larger than memory."""
     with contextlib.suppress(ValueError):  # `Table` says what is wrong.
         first, second = itertools.islice(_read_lines(path), 2)
         return isinstance(json.loads(first), dict) and bool(second.strip())
     return False
-
-
-def _json_documents(path, text_column):
-    for number, row in json_objects(_read_lines(path), path):
-        yield _text_of(row, text_column, f"{path}, line {number}")
-
-
-def _rows(path, text_column):
-    table = Table(path)
-    for number, row in table:
-        yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
-
-
-def _table_documents(path, text_column):
-    _check_column(text_column, column_names(path), path)
-    number = 0
-    for batch in record_batches(path, [text_column]):
-        for text in batch.column(0).to_pylist():
-            number += 1
-            yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
 
 
 def _check_column(text_column, names, where):
