@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.metrics.rows import row_weights
+from keras_transfer.metrics.rows import agree, row_weights
 
 
 class RankingMetric(SavedByArguments, keras.metrics.Mean):
@@ -48,11 +48,9 @@ def _candidates(y_true, y_pred, sample_weight):
     true, scores = ops.convert_to_tensor(y_true), ops.cast(y_pred, "float32")
     true_shape, shape = tuple(true.shape), tuple(scores.shape)
     positions = len(true_shape) == 1 or (len(true_shape) == 2 and true_shape[1] == 1 and shape[-1] != 1)
-    pairs = list(zip(true_shape[:1] if positions else true_shape, shape))
+    fits = agree(true_shape[:1], shape[:1]) if positions else agree(true_shape, shape)
     expect(
-        len(shape) == 2
-        and (positions or len(true_shape) == 2)
-        and not any(None not in pair and pair[0] != pair[1] for pair in pairs),
+        len(shape) == 2 and fits,
         "`y_true` must have the shape [batch] (positions) or [batch, candidates] (grades), and `y_pred` "
         "[batch, candidates].",
         true_shape=true_shape,

@@ -5,6 +5,11 @@ from keras import ops
 from keras_transfer.core.expect import expect
 
 
+def agree(first, second):
+    """Returns whether two shapes are equal where both are known."""
+    return len(first) == len(second) and all(None in pair or pair[0] == pair[1] for pair in zip(first, second))
+
+
 def count_classes(true_shape, shape):
     """Returns the number of classes, and whether a row may have several of them."""
     true_shape, shape = tuple(true_shape), tuple(shape)
@@ -12,9 +17,7 @@ def count_classes(true_shape, shape):
     rows = shape if len(shape) == 1 else shape[:-1]
     several = not single and len(true_shape) == len(shape) and true_shape[-1] in (shape[-1], None)
     extra = len(true_shape) == len(rows) + 1 and (several or true_shape[-1] == 1)
-    true_rows = true_shape[:-1] if extra else true_shape
-    pairs = zip(true_rows, rows)
-    if len(true_rows) != len(rows) or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+    if not agree(true_shape[:-1] if extra else true_shape, rows):
         raise ValueError(
             "`y_true` must have the shape [batch] (integers) or [batch, classes] (several labels per row), and "
             "`y_pred` [batch, classes] or, for two classes, [batch, 1]. "

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.metrics.rows import agree
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordAccuracy(keras.metrics.Mean):
@@ -46,8 +48,7 @@ def words(y_true, y_pred, sample_weight):
     """Returns int32 true and predicted labels, and float32 weights that are 0 at positions without a word."""
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
     true_shape, shape = tuple(y_true.shape), tuple(y_pred.shape)
-    pairs = zip(true_shape, shape)
-    if len(true_shape) != 2 or len(shape) != 3 or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+    if len(shape) != 3 or not agree(true_shape, shape[:2]):
         raise ValueError(
             "`y_true` must have the shape [batch, length] and `y_pred` [batch, length, classes]. "
             f"Received: {true_shape} and {shape}"
