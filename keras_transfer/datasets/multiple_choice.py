@@ -11,6 +11,7 @@ from keras_transfer.datasets.sources import require, split_files
 from keras_transfer.datasets.splits import Splits, from_rows, shown_by_columns
 
 CONJUNCTIONS = {"cause": "because", "effect": "so"}  # COPA asks for either.
+SWAG_COLUMNS = ("sent1", "sent2", "ending0", "ending1", "ending2", "ending3")
 RACE_FOLDERS = {"train": "train", "validation": "dev", "test": "test"}
 
 
@@ -84,9 +85,9 @@ def _read_swag(path, labelled):
     found = []
     for number, fields in checked_rows(path, header, rows):
         row, where = dict(zip(header, fields)), f"{path}, line {number}"
-        choices = [get(row, f"ending{i}", where) for i in range(4)]
+        context, question, *choices = (get(row, name, where) for name in SWAG_COLUMNS)
         label = _label(get(row, "label", where), "0123", where) if labelled else None
-        found.append((get(row, "sent1", where), get(row, "sent2", where), choices, label))
+        found.append((context, question, choices, label))
     result = from_rows(Choices, found)
     return result if labelled else result._replace(labels=None)
 
