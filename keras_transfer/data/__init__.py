@@ -1,8 +1,6 @@
 """The user's data on its way to a model: plans and batches by length, corpora, and names as labels."""
 
-from keras_transfer.data.batching import UNUSED, Batches, Contents, real_lengths
-from keras_transfer.data.choice_batching import choice_batches, choice_columns
-from keras_transfer.data.contexts import check_span_preprocessor, context_windows, windows_in_memory
+from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.corpus import Corpus
 from keras_transfer.data.label_names import (
     are_empty,
@@ -14,16 +12,30 @@ from keras_transfer.data.label_names import (
     label_of_accuracy,
     multi_hot,
     names_in,
-    names_of_numbers,
     positions_of,
     positions_of_numbers,
     renamed,
     whole_labels,
 )
-from keras_transfer.data.part_batching import are_parts, part_batches, to_parts, with_placeholders
+from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, real_lengths
 from keras_transfer.data.pipeline import as_pipeline, of_at_most, read_ahead, times_class_weights
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, Options, compiles_each_length
 from keras_transfer.data.sentence_streams import word_streams
-from keras_transfer.data.span_batching import span_batches, span_columns, window_distance
-from keras_transfer.data.text_batching import batches, fit_to, preprocess_texts
+from keras_transfer.data.span_batching import (
+    check_span_preprocessor,
+    context_windows,
+    span_batches,
+    span_columns,
+    window_distance,
+    windows_in_memory,
+)
+from keras_transfer.data.text_batching import (
+    are_parts,
+    batches,
+    choice_batches,
+    choice_columns,
+    part_batches,
+    to_parts,
+    with_placeholders,
+)
 from keras_transfer.data.word_batching import word_batches

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from keras_transfer.core.arrays import without_float64
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.data.layout import ALONE, Layout, real_lengths
 from keras_transfer.data.planning import (
     MAX_LENGTHS,
     Options,
@@ -31,14 +32,11 @@ class Contents:
     """What is in a row, and how a batch of rows becomes an item.
 
     Args:
-        kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are encoded separately) or
-            `"words"`. `None` if it is unknown.
-        in_parts: Boolean. Whether inputs are [rows, parts, length, ...], and not [rows, length, ...].
+        layout: `Layout`. Which rows belong to a row of the user, and where in them its answers are.
         per_token: Boolean. Whether labels and weights are [rows, length], as long as the inputs.
         prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
             None) of a batch, and a `np.random.Generator`. `None` for an item of those that there are.
         makes_labels: Boolean. Whether `prepare` makes labels.
-        places: `WordPlaces`, where the words of sentences are in the rows. `None` for other data.
         real_labels: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the right,
             such as target texts.
         seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. `None` for
@@ -48,16 +46,37 @@ class Contents:
             different batches where possible.
     """
 
-    kind: str | None = None
-    in_parts: bool = False
+    layout: Layout = ALONE
     per_token: bool = False
     prepare: object = None
     makes_labels: bool = False
-    places: object = None
     real_labels: Any = None
     seed: int | None = None
     number: int = 0
     parts_apart: bool = False
+
+    @property
+    def kind(self):
+        """String. What a row of inputs is, or `None` if it is unknown."""
+        return self.layout.kind
+
+
+@dataclasses.dataclass
+class Position:
+    """Where batches are, which all copies of them share.
+
+    Attributes:
+        seed: Integer. Seed of the order, or `None` if rows keep their order and nothing is drawn.
+        first: Integer. The batch with which the rest of a resumed epoch begins.
+        next: Integer. The batch that is read next, if they are read in order.
+        in_order: Boolean. Whether the batches of this epoch are read in order.
+    """
+
+    seed: int | None
+    epoch: int = 0
+    first: int = 0
+    next: int = 0
+    in_order: bool = True
 
 
 class Batches(keras.utils.PyDataset):
@@ -95,7 +114,8 @@ class Batches(keras.utils.PyDataset):
         self.options, self.contents = options or Options(), contents or Contents()
         self._seeded = seed is not None or not self.options.shuffle
         super().__init__()
-        self._position = Position(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
+        drawn = np.random.randint(2**31) if seed is None and self.options.shuffle else seed
+        self._position = Position(None if drawn is None else integer(0).check("seed", drawn))
         self.real = self._real_lengths()
         self.chosen: Any = None
         self._planned: Any = None
@@ -185,7 +205,7 @@ class Batches(keras.utils.PyDataset):
         Returns:
             `Batches`.
         """
-        return self.replace(**changes)._copy(_position=self._position.apart())
+        return self.replace(**changes)._at_first()
 
     def pinned(self, chosen: Sequence | None = None) -> Self:
         """Returns batches that remain the same in all epochs, which do not count as epochs of the others.
@@ -197,7 +217,11 @@ class Batches(keras.utils.PyDataset):
             `Batches`.
         """
         first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
-        return self._copy(chosen=chosen, _position=self._position.apart(first))
+        return self._copy(chosen=chosen)._at_first(first)
+
+    def _at_first(self, first=0):
+        """Returns the same batches, which count their own epochs, of which this one begins with the batch `first`."""
+        return self._copy(_position=dataclasses.replace(self._position, first=first, next=0, in_order=True))
 
     def grouped(self) -> Self:
         """Returns the same rows in batches of similar length, as in training.
@@ -241,11 +265,8 @@ class Batches(keras.utils.PyDataset):
         Raises:
             ValueError: If the rows have weights.
         """
-        if self.sample_weight is not None:
-            raise ValueError(
-                "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
-                f"Leave `sample_weight` out. Received: sample_weight of type {type(self.sample_weight).__name__}"
-            )
+        rule = "Rows of which an objective makes targets have no weights, since each target would need one."
+        expect(self.sample_weight is None, f"{rule} Leave `sample_weight` out.", sample_weight=self.sample_weight)
         if seed is None and self._position.seed is None:
             self._position.seed = np.random.randint(2**31)
 
@@ -273,17 +294,13 @@ class Batches(keras.utils.PyDataset):
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
                 than `count`.
         """
-        if index >= count:
-            raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
-        if self.options.shard != (0, 1):
-            raise ValueError(f"The batches must not be a shard already. Received: {self.options.shard}")
-        if not self._seeded:
-            raise ValueError(
-                "The processes need the same order of rows. Create the batches with a `seed`. Received: seed=None"
-            )
+        expect(index < count, "`index` must be less than `count`.", index=index, count=count)
+        expect(self.options.shard == (0, 1), "The batches must not be a shard already.", shard=self.options.shard)
+        rule = "The processes need the same order of rows. Create the batches with a `seed`."
+        expect(self._seeded, rule, seed=None)
         found = self.apart(shard=(index, count))
-        if not len(found.planned()):
-            raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
+        rule = f"`count` must be at most the number of batches, {len(self)}."
+        expect(len(found.planned()) > 0, rule, count=count)
         return found
 
     @expects(count=integer(1))
@@ -323,10 +340,10 @@ class Batches(keras.utils.PyDataset):
         self._position.seed = seed
 
     def on_epoch_begin(self):
-        self._position.begin()
+        self._position.next, self._position.in_order = 0, True
 
     def on_epoch_end(self):
-        self._position.end()
+        self._position.epoch, self._position.first = self.epoch + 1, 0
 
     @expects(batch=integer(0))
     def seek(self, batch: int) -> None:
@@ -336,8 +353,7 @@ class Batches(keras.utils.PyDataset):
             batch: Integer from 0 to the number of batches.
         """
         count = len(self) + self._position.first
-        if batch > count:
-            raise ValueError(f"`batch` must be at most {count}, the number of batches. Received: batch={batch}")
+        expect(batch <= count, f"`batch` must be at most {count}, the number of batches.", batch=batch)
         self._position.first = batch
 
     def state_dict(self) -> dict:
@@ -349,7 +365,8 @@ class Batches(keras.utils.PyDataset):
         Returns:
             A dict.
         """
-        return self._position.state_dict()
+        state = {"seed": self._position.seed, "epoch": self.epoch}
+        return {**state, "batch": self._position.first} if self._position.in_order else state
 
     def load_state_dict(self, state: Mapping) -> None:
         """Continues from the state of other batches with the same rows.
@@ -357,7 +374,7 @@ class Batches(keras.utils.PyDataset):
         Args:
             state: Dict from `state_dict`. This epoch then has only the batches from `state["batch"]` on.
         """
-        self._position.load_state_dict(state)
+        self._position.seed, self.epoch, self._position.first = state["seed"], state["epoch"], state.get("batch", 0)
 
     def identity(self) -> dict:
         """Returns what determines the batches of an epoch, except for rows in memory and what `state_dict` returns.
@@ -444,7 +461,9 @@ class Batches(keras.utils.PyDataset):
 
     def _item(self, index):
         """Returns a batch with all of its rows."""
-        index, of_labels = self._position.batch(index), self.contents.real_labels
+        now, of_labels = self._position, self.contents.real_labels
+        now.in_order, now.next = now.in_order and index == now.next, index + 1
+        index += now.first
         length, rows = self.planned()[index]
         inputs, labels = self.read(rows, length), self.read_labels(rows)
         weights = _rows_of(self.sample_weight, rows)
@@ -472,7 +491,7 @@ class Batches(keras.utils.PyDataset):
         Returns:
             A dict of arrays.
         """
-        part = (rows, slice(None), slice(length)) if self.contents.in_parts else (rows, slice(length))
+        part = (rows, slice(None), slice(length)) if self.contents.layout.in_parts else (rows, slice(length))
         return {key: _take(column, rows, part) for key, column in self.inputs.items()}
 
     def read_labels(self, rows: Any) -> Any:
@@ -504,60 +523,7 @@ def _rows_of(columns, rows):
 
 def _take(column, rows, part):
     if column.ndim > 1 and column.dtype != object:
-        return column[part]
+        return column[part[: column.ndim]]
     import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings.
 
     return tf.constant(column[rows])
-
-
-class Position:
-    """Where batches are, which all copies of them share.
-
-    Attributes:
-        first: Integer. The batch with which the rest of a resumed epoch begins.
-        next: Integer. The batch that is read next, if they are read in order.
-        in_order: Boolean. Whether the batches of this epoch are read in order.
-    """
-
-    def __init__(self, seed, epoch=0):
-        self.seed = None if seed is None else integer(0).check("seed", seed)
-        self.epoch, self.first = epoch, 0
-        self.begin()
-
-    def begin(self):
-        """Begins to read an epoch."""
-        self.next, self.in_order = 0, True
-
-    def end(self):
-        """Ends an epoch."""
-        self.epoch, self.first = self.epoch + 1, 0
-
-    def batch(self, index):
-        """Returns the number of the batch that is read as the item `index` of this epoch."""
-        self.in_order, self.next = self.in_order and index == self.next, index + 1
-        return self.first + index
-
-    def apart(self, first=0):
-        """Returns the position of batches that count their own epochs, of which this one begins with batch `first`."""
-        found = copy.copy(self)
-        found.first = first
-        found.begin()
-        return found
-
-    def state_dict(self):
-        """Returns the position as a dict, without the batch if the batches of this epoch are not read in order."""
-        state = {"seed": self.seed, "epoch": self.epoch}
-        return {**state, "batch": self.first} if self.in_order else state
-
-    def load_state_dict(self, state):
-        """Moves to a position that `state_dict` returned."""
-        self.seed, self.epoch = state["seed"], integer(0).check("epoch", state["epoch"])
-        self.first = state.get("batch", 0)
-
-
-def real_lengths(inputs):
-    """Returns the number of real tokens of each row (of its longest part, if it has parts), or 1 for strings."""
-    if "padding_mask" in inputs:
-        real = inputs["padding_mask"].sum(axis=-1)
-        return real if real.ndim == 1 else real.max(axis=1)
-    return np.ones(len(next(iter(inputs.values()))), int)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_transfer.data.batching import Batches, Contents
+from keras_transfer.data.layout import Layout
 from keras_transfer.data.shards import Shuffle
 
 
@@ -40,7 +41,7 @@ class Blocks(View):
 
     def __init__(self, rows, options, seed=None, source=None):
         self.rows, self.check_preprocessor = rows, rows.form.check_preprocessor
-        super().__init__(rows.features, len(rows), options, seed, Contents("texts"), source)
+        super().__init__(rows.features, len(rows), options, seed, Contents(Layout("texts")), source)
 
     def _plan(self, seed, epoch):
         order = Shuffle(self.count, [seed, epoch]) if self.options.shuffle else np.asarray

@@ -7,6 +7,7 @@ import itertools
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.data.shards import read_counts, write_shard
 
 _CHUNK = 2**20  # Characters that are tokenized at once.
@@ -57,11 +58,8 @@ def check_begin(documents, counts, folder):
 
 
 def _check(same, folder):
-    if not same:
-        raise ValueError(
-            "The folder has a corpus of other texts. Choose another folder, or remove it. "
-            f"Received: folder={str(folder)!r}"
-        )
+    rule = "The folder has a corpus of other texts. Choose another folder, or remove it."
+    expect(same, rule, folder=str(folder))
 
 
 class _Digest:

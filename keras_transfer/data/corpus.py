@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.documents import paths_of, read_documents
-from keras_transfer.core.expect import FLAG, FRACTION, expects, instance_of, integer, list_of, one_of
+from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, instance_of, integer, list_of, one_of
 from keras_transfer.core.files import file_digest, read_json, write_json
 from keras_transfer.core.folder_lock import lock_folder
 from keras_transfer.data.batching import Batches
@@ -172,22 +172,21 @@ class Corpus:
                 damaged.
         """
         folder = pathlib.Path(folder)
-        if not (folder / CORPUS_FILE).exists():
-            raise ValueError(f"Expected the folder of a corpus, as `Corpus.build` writes it. Received: {str(folder)!r}")
-        settings = read_json(folder / CORPUS_FILE)
-        if settings.get("format") != _FORMAT:
-            raise ValueError(f"{folder}: Expected a corpus of format {_FORMAT}. Received: {settings.get('format')!r}")
-        if not settings["complete"]:
-            raise ValueError(
-                f"{folder}: The corpus is not complete. Call `Corpus.build` again with the same arguments, which goes "
-                f"on where it was. Received: {len(read_counts(folder))} shards that are complete"
-            )
-        counts = read_counts(folder)
-        if len(counts) != settings["shards"]:
-            raise ValueError(
-                f"{folder}: Expected the files of {settings['shards']} shards. Some are missing: copy the whole "
-                f"folder, or remove it and build the corpus again. Received: {len(counts)} shards"
-            )
+        rule = "Expected the folder of a corpus, as `Corpus.build` writes it."
+        expect((folder / CORPUS_FILE).exists(), rule, folder=str(folder))
+        settings, counts = read_json(folder / CORPUS_FILE), read_counts(folder)
+        found = settings.get("format")
+        expect(found == _FORMAT, f"{folder}: Expected a corpus of format {_FORMAT}.", format=found)
+        rule = (
+            f"{folder}: The corpus is not complete. Call `Corpus.build` again with the same arguments, which goes on "
+            "where it was."
+        )
+        expect(settings["complete"], rule, complete_shards=len(counts))
+        rule = (
+            f"{folder}: Expected the files of {settings.get('shards')} shards. Some are missing: copy the whole "
+            "folder, or remove it and build the corpus again."
+        )
+        expect(len(counts) == settings["shards"], rule, shards=len(counts))
         shards = [open_shard(folder, number, each) for number, each in enumerate(counts)]
         return cls(folder, settings, shards, counts)
 
@@ -229,11 +228,8 @@ class Corpus:
                 argument is out of range.
         """
         width = length - self._form.num_special_tokens
-        if width < 1:
-            raise ValueError(
-                f"`length` must be greater than {self._form.num_special_tokens}, the number of special tokens of a "
-                f"row. Received: length={length}"
-            )
+        rule = f"`length` must be greater than {self._form.num_special_tokens}, the number of special tokens of a row."
+        expect(width >= 1, rule, length=length)
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
         _check_remainder(len(rows), batch_size, drop_remainder)
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
@@ -274,13 +270,9 @@ class Corpus:
         Source: https://arxiv.org/abs/1708.02182, section 5.
         """
         drawn = (window,) if lengths is None else tuple(lengths)
-        if not 1 <= len(set(drawn)) <= 6:
-            raise ValueError(f"`lengths` must have one to six different lengths. Received: lengths={lengths!r}")
-        if self.num_tokens < 2 * batch_size:
-            raise ValueError(
-                f"The corpus in {self.folder} must have two ids for each of {batch_size} texts. Use a smaller batch "
-                f"size. Received: {self.num_tokens} ids"
-            )
+        expect(len(set(drawn)) <= 6, "`lengths` must have one to six different lengths.", lengths=lengths)
+        rule = f"The corpus in {self.folder} must have two ids for each of {batch_size} texts."
+        expect(self.num_tokens >= 2 * batch_size, f"{rule} Use a smaller batch size.", ids=self.num_tokens)
         options = Options(batch_size, tuple(sorted(set(drawn))), len(set(drawn)) > 1, drop_remainder=True)
         form, source = self._form, {"corpus": self._digest}
         return Streams(self._shards, options, drawn, form.pad_id, form.check_preprocessor, seed, reverse, source)
@@ -335,27 +327,21 @@ class Corpus:
 
         Source: https://arxiv.org/abs/1810.04805 (`create_pretraining_data.py`), https://arxiv.org/abs/1909.11942.
         """
-        if self._form.between is None:
-            raise ValueError(
-                f"{self.folder}: The corpus does not know the tokens between the segments of a pair. Remove the "
-                "folder, and build the corpus again. Received: a corpus of an earlier version"
-            )
-        if length < self._form.num_special_tokens_of_pairs + 2:
-            raise ValueError(
-                f"`length` must be at least {self._form.num_special_tokens_of_pairs + 2}, for the special tokens and a "
-                f"token of each segment. Received: length={length}"
-            )
-        if objective == "next_sentence" and self.num_documents < 2:
-            raise ValueError(
-                "`objective='next_sentence'` requires at least two documents, because half of the second segments are "
-                "from another one. Use 'sentence_order', or separate the documents by empty lines. "
-                f"Received: a corpus of {self.num_documents} document"
-            )
-        if objective == "sentence_order" and self.num_lines == self.num_documents:
-            raise ValueError(
-                "`objective='sentence_order'` requires documents of several lines, such as one for each sentence. "
-                f"Received: {self.num_documents} documents of one line"
-            )
+        rule = (
+            f"{self.folder}: This corpus of an earlier version does not know the tokens between the segments of a "
+            "pair. Remove the folder, and build the corpus again."
+        )
+        expect(self._form.between is not None, rule, between=None)
+        least, documents = self._form.num_special_tokens_of_pairs + 2, self.num_documents
+        rule = f"`length` must be at least {least}, for the special tokens and a token of each segment."
+        expect(length >= least, rule, length=length)
+        rule = (
+            "`objective='next_sentence'` requires at least two documents, because half of the second segments are from "
+            "another one. Use 'sentence_order', or separate the documents by empty lines."
+        )
+        expect(objective != "next_sentence" or documents > 1, rule, documents=documents)
+        rule = "`objective='sentence_order'` requires documents of several lines, such as one for each sentence."
+        expect(objective != "sentence_order" or self.num_lines > documents, rule, lines=documents, documents=documents)
         separator = len(self._settings["separator"])
         rows = PairRows(self._shards, self._form, separator, length, objective, float(short))
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
@@ -373,11 +359,8 @@ class Corpus:
 
 def _check_remainder(count, batch_size, drop_remainder):
     """Raises a `ValueError` if the only batch of a view would be left out."""
-    if drop_remainder and count < batch_size:
-        raise ValueError(
-            f"`drop_remainder=True` requires at least one full batch of {batch_size} rows. Use a smaller `batch_size`. "
-            f"Received: a corpus of {count} rows"
-        )
+    rule = f"`drop_remainder=True` requires at least one full batch of {batch_size} rows. Use a smaller `batch_size`."
+    expect(not drop_remainder or count >= batch_size, rule, rows=count)
 
 
 def _begin(folder, settings):
@@ -486,63 +469,56 @@ class RowForm:
 
     def pack(self, rows, length):
         """Returns rows of ids as a dict of int32 arrays [rows, length] with special tokens and padding."""
-        ids, mask = np.full((len(rows), length), self.pad_id, "int32"), np.zeros((len(rows), length), "int32")
-        before = len(self.start)
-        for i, row in enumerate(rows):
-            end = self.end
-            if len(row) and end and row[-1] == end[0]:  # The row ends with a document, which has this id already.
-                end = end[1:]
-            after = before + len(row)
-            ids[i, :before], ids[i, before:after], ids[i, after : after + len(end)] = self.start, row, end
-            mask[i, : after + len(end)] = 1
-        found = {"token_ids": ids, "padding_mask": mask}
-        if self.segments is not None:
-            found["segment_ids"] = mask * self.segments[0]
-            if len(self.segments) == 3:
-                found["segment_ids"][np.arange(len(rows)), mask.sum(axis=1) - 1] = self.segments[2]
+        first, *others = self.segments or [0]
+        found = []
+        for row in rows:
+            is_end = len(row) and self.end and row[-1] == self.end[0]  # The end of a document has this id already.
+            ids = np.concatenate([self.start, row, self.end[1:] if is_end else self.end])
+            segments = np.full(len(ids), first)
+            segments[-1:] = others[1] if len(others) == 2 else first
+            found.append((ids, segments))
+        return self._padded(found, length)
+
+    def pack_pairs(self, firsts, seconds, length):
+        """Returns pairs of rows of ids as `pack` returns single ones."""
+        found, segments = [], self.segments or [0, 0]
+        for first, second in zip(firsts, seconds):
+            parts = np.concatenate([self.start, first, self.between]), np.concatenate([second, self.end])
+            of_parts = np.repeat(segments[:2], [*map(len, parts)])
+            of_parts[-1] = segments[-1]
+            found.append((np.concatenate(parts), of_parts))
+        return self._padded(found, length)
+
+    def _padded(self, rows, length):
+        """Returns pairs of ids and their segments as a dict of int32 arrays [rows, length]."""
+        found = {name: np.zeros((len(rows), length), "int32") for name in self.features}
+        found["token_ids"] += np.int32(self.pad_id)
+        for i, (ids, segments) in enumerate(rows):
+            for name, values in zip(("token_ids", "padding_mask", "segment_ids"), (ids, 1, segments)):
+                if name in found:
+                    found[name][i, : len(ids)] = values
         return found
 
     @property
     def num_special_tokens_of_pairs(self):
         return self.num_special_tokens + len(self.between)
 
-    def pack_pairs(self, firsts, seconds, length):
-        """Returns pairs of rows of ids as `pack` returns single ones."""
-        ids, mask = np.full((len(firsts), length), self.pad_id, "int32"), np.zeros((len(firsts), length), "int32")
-        segments = np.zeros((len(firsts), length), "int32")
-        for i, (first, second) in enumerate(zip(firsts, seconds)):
-            row = np.concatenate([self.start, first, self.between, second, self.end])
-            middle = len(self.start) + len(first) + len(self.between)
-            ids[i, : len(row)], mask[i, : len(row)] = row, 1
-            if self.segments is not None:
-                segments[i, :middle], segments[i, middle : len(row)] = self.segments[:2]
-                segments[i, len(row) - 1] = self.segments[-1]
-        found = {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
-        return {name: found[name] for name in self.features}
-
     def check_preprocessor(self, preprocessor):
         """Raises a `ValueError` if a preprocessor has another tokenizer or other special tokens than the corpus."""
+        packing, what = getattr(preprocessor, "packing", None), None
         if hasattr(preprocessor, "tokenizer") and digest_of(preprocessor) != self.tokenizer:
+            what, received = "tokenizer", "with another vocabulary, or with other settings such as `lowercase`"
+        elif packing is not None and self.segments is None and packing.segments is not None:
+            what, received = "segments", "without segments"
+        elif packing is not None:
+            ours, names = RowForm.of(preprocessor), ("start", "end", "between", "pad_id")
+            changed = [name for name in names if getattr(self, name) not in (None, getattr(ours, name))]
+            given = [f"{name}={getattr(self, name)} (task: {getattr(ours, name)})" for name in changed]
+            what, received = "special tokens" if changed else None, f"with {', '.join(given)}"
+        if what is not None:
             raise ValueError(
-                "The corpus must have the tokenizer of the task's preprocessor. Build it again with "
-                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus with another vocabulary, or "
-                "with other settings such as `lowercase`"
-            )
-        packing = getattr(preprocessor, "packing", None)
-        if self.segments is None and packing is not None and packing.segments is not None:
-            raise ValueError(
-                "The corpus must have the segments that the task's preprocessor makes. Build it again with "
-                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus without segments"
-            )
-        if packing is None:
-            return
-        ours, names = RowForm.of(preprocessor), ("start", "end", "between", "pad_id")
-        known = [name for name in names if getattr(self, name) is not None]
-        if changed := [name for name in known if getattr(self, name) != getattr(ours, name)]:
-            raise ValueError(
-                "The corpus must have the special tokens of the task's preprocessor. Build it again with "
-                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus with "
-                f"{', '.join(f'{name}={getattr(self, name)} (task: {getattr(ours, name)})' for name in changed)}"
+                f"The corpus must have the {what} of the task's preprocessor. Build it again with "
+                f"`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus {received}"
             )
 
 

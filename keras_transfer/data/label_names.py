@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.arrays import check_weights, is_lazy, to_array, whole_column
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import advice_on_label, check_spaces, did_you_mean, listed
 
 log = logging.getLogger("keras_transfer")
@@ -22,20 +23,21 @@ def names_in(labels):
     Labels are names, or lists of names, in any form: an array, a table with one column, a set or an iterator. Integers
     count as names, in the order of their values.
     """
-    if isinstance(labels, Mapping):
-        raise ValueError(
-            "`labels` must be a column of labels. For a dict from numbers to names, pass "
-            f"`label_names=[names[i] for i in range(len(names))]`. Received: {labels!r:.100}"
-        )
+    rule = (
+        "`labels` must be a column of labels. For a dict from numbers to names, pass "
+        "`label_names=[names[i] for i in range(len(names))]`."
+    )
+    expect(not isinstance(labels, Mapping), rule, labels=labels)
     if isinstance(labels, (set, frozenset, Iterator)):
         labels = list(labels)
     if len(shape := getattr(labels, "shape", ())) == 2 and shape[1] == 1:
         labels = np.asarray(labels)[:, 0]
-    if getattr(labels, "ndim", 1) > 1 and not has_names(labels):
-        raise ValueError(
-            "`labels` must be a column of labels, or of lists of names. For an array of zeros and ones, pass "
-            f"`label_names` or `num_classes`. Received: an array of shape {tuple(labels.shape)}"
-        )
+    rule = (
+        "`labels` must be a column of labels, or of lists of names. For an array of zeros and ones, pass `label_names` "
+        "or `num_classes`."
+    )
+    is_table = getattr(labels, "ndim", 1) > 1 and not has_names(labels)
+    expect(not is_table, rule, shape=getattr(labels, "shape", None))
     flat = [label for row in rows_of(labels) for label in (row if is_list(row) else [row])]
     if flat and all(isinstance(label, (int, np.integer)) and not isinstance(label, bool) for label in flat):
         names = [str(number) for number in sorted({int(label) for label in flat})]
@@ -48,14 +50,7 @@ def names_in(labels):
                 f"Received: {label!r:.100} of type {type(label).__name__} at position {position}"
             )
     names = sorted({as_string(label) for label in flat})
-    forms = {}
-    for name in names:
-        other = forms.setdefault(unicodedata.normalize("NFC", name), name)
-        if other != name:
-            raise ValueError(
-                "Labels must not differ only in their Unicode normalization form. Normalize them with "
-                f"`unicodedata.normalize('NFC', label)`. Received: {other!a} and {name!a}"
-            )
+    _check_forms(names, "Labels")
     check_spaces(names, "`labels`")
     _warn_of_many(names, flat)
     return names
@@ -66,11 +61,11 @@ def renamed(before, names):
     if before is None or (isinstance(names, (list, tuple)) and list(names) == list(before)):
         return names
     names = checked_names(names)
-    if len(names) != len(before):
-        raise ValueError(
-            f"`label_names` must be {len(before)} names, one for each class of the model. For other classes, create a "
-            f"new head with `from_pretrained(..., label_names=...)`. Received: label_names={listed(names)}"
-        )
+    rule = (
+        f"`label_names` must be {len(before)} names, one for each class of the model. For other classes, create a new "
+        "head with `from_pretrained(..., label_names=...)`."
+    )
+    expect(len(names) == len(before), rule, label_names=names)
     return names
 
 
@@ -89,21 +84,24 @@ def checked_names(names):
     """Returns the names of labels as a list of `str`."""
     names = names.tolist() if isinstance(names, np.ndarray) else names
     strings = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
-    if not strings or len(names) < 2 or len(set(names)) != len(names):
-        advice = " For a dict, pass `[names[i] for i in range(len(names))]`." if isinstance(names, Mapping) else ""
-        raise ValueError(
-            f"`label_names` must be a list of at least two different names.{advice} "
-            f"Received: label_names={listed(names) if isinstance(names, list) else repr(names)[:200]}"
-        )
+    advice = " For a dict, pass `[names[i] for i in range(len(names))]`." if isinstance(names, Mapping) else ""
+    rule = f"`label_names` must be a list of at least two different names.{advice}"
+    expect(strings and len(set(names)) == len(names) > 1, rule, label_names=names)
+    _check_forms(names, "`label_names`")
+    return [str(name) for name in names]
+
+
+def _check_forms(names, what):
+    """Raises a `ValueError` if two names have the same characters in different Unicode normalization forms."""
     forms = {}
     for index, name in enumerate(names):
         other = forms.setdefault(unicodedata.normalize("NFC", name), index)
         if other != index:
             raise ValueError(
-                "`label_names` must differ by more than their Unicode form. Bring labels to one form, such as with "
-                f"`unicodedata.normalize('NFC', label)`. Received: {names[index]!r} at positions {other} and {index}"
+                f"{what} must differ by more than their Unicode form. Bring labels to one form, such as with "
+                "`unicodedata.normalize('NFC', label)`. "
+                f"Received: {names[other]!a} and {name!a}"
             )
-    return [str(name) for name in names]
 
 
 def label_of_accuracy(labels, accuracy):
@@ -171,8 +169,7 @@ def rows_of(labels):
     if isinstance(labels, (list, tuple)):
         return labels
     values = np.asarray(labels)
-    if values.ndim == 0:
-        raise ValueError(f"Labels must be a list, an array or a table column. Received: {labels!r:.100}")
+    expect(values.ndim > 0, "Labels must be a list, an array or a table column.", labels=labels)
     return list(values)
 
 
@@ -218,13 +215,6 @@ def as_positions(labels, names):
     )
 
 
-def as_names(labels, names):
-    """Returns numbers as a list of names if a part of them could be read in two ways, and otherwise unchanged."""
-    if _are_places(_places(names, labels.dtype.kind == "b")):
-        return labels
-    return [names[int(place)] for place in as_positions(labels, names).ravel()]
-
-
 def _are_places(places):
     """Returns whether no name is a number, or each one that is a number is its own position."""
     return all(value == place for value, place in places.items())
@@ -243,11 +233,11 @@ def _places(names, booleans):
             continue
         if math.isfinite(value):
             numbers.setdefault(value, place)
-    if booleans and not {0.0, 1.0} <= numbers.keys():
-        raise ValueError(
-            f"Labels must not be booleans, which are not among `label_names`, {listed(names)}. Pass the names as "
-            "strings, or positions as integers. Received: labels of type bool"
-        )
+    rule = (
+        f"Labels must not be booleans, which are not among `label_names`, {listed(names)}. Pass the names as strings, "
+        "or positions as integers."
+    )
+    expect(not booleans or {0.0, 1.0} <= numbers.keys(), rule, dtype="bool")
     return numbers
 
 
@@ -272,12 +262,6 @@ def positions_of(labels, names, unnamed=""):
     `unnamed` is a sentence of the error message: what to do if the names are only numbers.
     """
     places = {name: place for place, name in enumerate(names)}
-    for index, row in enumerate(rows_of(labels)):
-        if is_list(row):
-            raise ValueError(
-                "Labels must be one name for each text. For lists of names, create the classifier with "
-                f"`multi_label=True`. Received: {row!r:.100} at position {index}"
-            )
     return np.array([_place(label, places, index, unnamed) for index, label in enumerate(rows_of(labels))], "int32")
 
 
@@ -304,6 +288,8 @@ def _place(label, places, index, unnamed):
 
 def _advice(label, places, unnamed):
     """Returns what to do about an unknown name, as the next sentence of an error message, or an empty string."""
+    if is_list(label):
+        return " For lists of names, create the classifier with `multi_label=True`."
     if not is_name(label):
         return ""
     label = as_string(label)
@@ -325,13 +311,6 @@ def positions_of_numbers(labels, names):
     return labels if positions is values else positions
 
 
-def names_of_numbers(labels, names):
-    """Returns labels in memory as names if some of them alone could be read in two ways, and any others unchanged."""
-    values = _column_of_numbers(labels)
-    found = None if values is None else as_names(values, names)
-    return labels if found is values else found
-
-
 def _column_of_numbers(labels):
     """Returns labels as an array if they are one number or boolean for each text, or None."""
     try:
@@ -348,11 +327,8 @@ def in_order_of_names(labels, names):
     A table with one column of labels is returned as this column, and a column of a Hugging Face `Dataset` as
     `whole_labels` returns it.
     """
-    if isinstance(labels, Mapping):
-        raise ValueError(
-            "Labels must be a list, an array or a table, with one value for each text. "
-            f"Received: a {type(labels).__name__} with the keys {listed(labels)}"
-        )
+    rule = "Labels must be a list, an array or a table, with one value for each text."
+    expect(not isinstance(labels, Mapping), rule, labels=labels)
     labels = whole_labels(labels, names)
     columns = getattr(labels, "column_names", getattr(labels, "columns", None))  # Arrow has the first.
     if columns is None or callable(columns):
@@ -362,21 +338,19 @@ def in_order_of_names(labels, names):
     columns, numbers = [str(column) for column in columns], [str(place) for place in range(len(names))]
     if columns == list(names) or numbers in (columns, list(names)):
         return labels
-    if sorted(columns) != sorted(names):
-        raise ValueError(
-            "The columns of a table of labels must be the names in `label_names`. Expected the columns "
-            f"{listed(names)}. Received: {listed(columns)}"
-        )
+    rule = f"The columns of a table of labels must be the names in `label_names`, {listed(names)}."
+    expect(sorted(columns) == sorted(names), rule, columns=columns)
     return np.asarray(labels)[:, [columns.index(name) for name in names]]
 
 
 def check_not_positions(labels, names):
     """Raises a `ValueError` if lists may be positions of two classes, or zeros and ones, such as `[[0, 1], [1, 0]]`."""
-    if len(names) == 2 and isinstance(labels, (list, tuple)) and labels and all(map(_may_be_positions, labels)):
-        raise ValueError(
-            "Labels must not be lists that could be positions as well as zeros and ones. Pass lists of names, or "
-            f"zeros and ones as an array, `np.array(labels)`. Received: {labels!r:.100}"
-        )
+    rule = (
+        "Labels must not be lists that could be positions as well as zeros and ones. Pass lists of names, or zeros and "
+        "ones as an array, `np.array(labels)`."
+    )
+    is_list = len(names) == 2 and isinstance(labels, (list, tuple)) and len(labels) > 0
+    expect(not is_list or not all(map(_may_be_positions, labels)), rule, labels=labels)
 
 
 def _may_be_positions(row):
@@ -388,11 +362,8 @@ def label_ids(sentences, labels, names=None):
     """Returns the labels of all words, integers or names of the list, as one integer array."""
     labels = whole_labels(labels, names)
     labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
-    if len(labels) != len(sentences):
-        raise ValueError(
-            "Labels must contain one list for each sentence. "
-            f"Received: {len(labels)} lists of labels, {len(sentences)} sentences"
-        )
+    rule = "Labels must contain one list for each sentence."
+    expect(len(labels) == len(sentences), rule, labels=len(labels), sentences=len(sentences))
     known = {name: index for index, name in enumerate(names or ())}
     numbers = range(len(known)) if names else range(2**31 - 1)
     expected = (
@@ -427,8 +398,7 @@ def weights_of_words(weights, names, ids):
     """Returns the weight of each word [words]."""
     by_id = dict(zip(keys_as_positions(weights or {}, names or ()), (weights or {}).values()))
     wrong = [label for label in by_id if isinstance(label, str) or (names and label not in range(len(names)))]
-    if wrong:
-        expected = listed(names) if names else "integers (names require `label_names`)"
-        raise ValueError(f"The keys of `class_weight` must be labels: {expected}. Received: {wrong}")
+    expected = listed(names) if names else "integers (names require `label_names`)"
+    expect(not wrong, f"The keys of `class_weight` must be labels: {expected}.", class_weight=wrong)
     check_weights(np.array(list(by_id.values())), "class_weight")
     return np.array([by_id.get(label, 1.0) for label in ids.tolist()], "float32")

@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_transfer.data.batching import Contents
 from keras_transfer.data.blocks import Plan, View
+from keras_transfer.data.layout import Layout
 from keras_transfer.data.shards import Shuffle
 
 OBJECTIVES = ("next_sentence", "sentence_order")
@@ -176,7 +177,7 @@ class Pairs(View):
     def __init__(self, rows, options, seed=None, source=None):
         self.rows, self.check_preprocessor = rows, rows.form.check_preprocessor
         drawn = np.random.randint(2**31) if seed is None else int(seed)
-        contents = Contents("pairs", makes_labels=True)
+        contents = Contents(Layout("pairs"), makes_labels=True)
         super().__init__(rows.features, len(rows.starts(drawn, 0)), options, drawn, contents, source)
         self._seeded = seed is not None  # Without `shuffle`, too.
 

@@ -179,23 +179,10 @@ def compiles_each_length():
 
 def choose_lengths(real, longest):
     """Returns at most six multiples of 8 (the last may be `longest`), ascending, that pad the texts the least."""
-    candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
-    upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
-    # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
-    size = len(candidates)
-    cost = np.full((MAX_LENGTHS + 1, size + 1), np.inf)
-    back = np.zeros((MAX_LENGTHS + 1, size + 1), int)
-    cost[0, 0] = 0
-    for k in range(1, MAX_LENGTHS + 1):
-        for j in range(1, size + 1):
-            options = cost[k - 1, :j] + (upto[j] - upto[:j]) * candidates[j - 1]
-            back[k, j] = np.argmin(options)
-            cost[k, j] = options[back[k, j]]
-    k, j, chosen = int(np.argmin(cost[:, size])), size, []
-    while j:
-        chosen.append(int(candidates[j - 1]))
-        k, j = k - 1, back[k, j]
-    return chosen[::-1]
+    candidates = _candidates(real, longest)
+    fitting = np.searchsorted(np.sort(real), candidates, side="right")
+    chosen = _cheapest(fitting, candidates, np.tri(len(candidates), k=-1, dtype=bool).T)
+    return candidates[chosen].tolist()
 
 
 def choose_pairs(real, label_real, longest, longest_label):
@@ -204,35 +191,46 @@ def choose_pairs(real, label_real, longest, longest_label):
     A row is in a batch of the first pair in which it fits. So there are at most six shapes, and not six lengths of
     labels for each length of texts.
     """
-    firsts, seconds = _candidates(real, longest), _candidates(label_real, longest_label)
-    place, label_place = np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)
+    firsts, seconds = (_few(_candidates(*each)) for each in ((real, longest), (label_real, longest_label)))
     counts = np.zeros((len(firsts), len(seconds)), int)
-    np.add.at(counts, (place, label_place), 1)
+    np.add.at(counts, (np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)), 1)
     fitting = counts.cumsum(axis=0).cumsum(axis=1).ravel()
     index, label_index = (grid.ravel() for grid in np.indices(counts.shape))
-    width = firsts[index] + seconds[label_index]
-    allowed = (index[:, None] < index) & (label_index[:, None] <= label_index)  # [the pair before, a pair]
+    allowed = (index[:, None] < index) & (label_index[:, None] <= label_index)
+    chosen = _cheapest(fitting, firsts[index] + seconds[label_index], allowed)
+    return firsts[index[chosen]].tolist(), seconds[label_index[chosen]].tolist()
+
+
+def _cheapest(fitting, width, allowed):
+    """Returns the numbers of at most six candidates, of which the last is the last one, with the fewest tokens.
+
+    Args:
+        fitting: Integer array [candidates]. Number of rows that fit into each candidate.
+        width: Integer array [candidates]. Number of tokens of each row in a batch of it.
+        allowed: Boolean array [candidates, candidates]. Whether the first can be the one before the second.
+    """
     step = np.where(allowed, (fitting - fitting[:, None]) * width, np.inf)
     costs, backs = [fitting * width], []
     for _ in range(MAX_LENGTHS - 1):
         options = costs[-1][:, None] + step
         backs.append(options.argmin(axis=0))
         costs.append(options.min(axis=0))
-    k, pair = int(np.argmin([cost[-1] for cost in costs])), len(width) - 1
-    chosen = [pair]
-    for back in reversed(backs[:k]):
-        pair = int(back[pair])
-        chosen.append(pair)
-    chosen = chosen[::-1]
-    return firsts[index[chosen]].tolist(), seconds[label_index[chosen]].tolist()
+    chosen = [len(width) - 1]
+    for back in reversed(backs[: int(np.argmin([cost[-1] for cost in costs]))]):
+        chosen.append(int(back[chosen[-1]]))
+    return chosen[::-1]
 
 
 def _candidates(real, longest):
-    """Returns lengths to choose from: multiples of 8 (the last may be `longest`), at most 24 of them."""
-    found = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
-    if len(found) > MAX_CANDIDATES:
-        found = found[np.linspace(0, len(found) - 1, MAX_CANDIDATES).round().astype(int)]
-    return found
+    """Returns the lengths that rows may be padded to: multiples of 8, of which the last may be `longest`."""
+    return np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
+
+
+def _few(lengths):
+    """Returns at most 24 of some lengths."""
+    if len(lengths) <= MAX_CANDIDATES:
+        return lengths
+    return lengths[np.linspace(0, len(lengths) - 1, MAX_CANDIDATES).round().astype(int)]
 
 
 def sort_within_windows(lengths, batch_size, window):

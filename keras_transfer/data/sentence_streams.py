@@ -8,11 +8,11 @@ import numpy as np
 
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.documents import read_documents
-from keras_transfer.core.expect import FLAG, expects, integer
+from keras_transfer.core.expect import FLAG, expect, expects, integer
 from keras_transfer.data.batching import UNUSED, Batches, Contents
-from keras_transfer.data.blocks import View
+from keras_transfer.data.layout import Layout
 from keras_transfer.data.planning import Options
-from keras_transfer.data.streams import refuse_shard
+from keras_transfer.data.streams import Windows
 from keras_transfer.text.elmo_preprocessor import ElmoPreprocessor
 from keras_transfer.text.predicted_words import BEGIN, END
 
@@ -72,19 +72,13 @@ def word_streams(
     Source: https://github.com/allenai/bilm-tf, `BidirectionalLMDataset`, where the two directions read the sentences in
     different orders.
     """
-    if not isinstance(preprocessor, ElmoPreprocessor) or not preprocessor.has_vocabulary:
-        raise ValueError(
-            "`preprocessor` must be an `ElmoPreprocessor` with a vocabulary, as of `text.word_vocabulary(texts)`. "
-            f"Received: {type(preprocessor).__name__}"
-            f"{' without one' if isinstance(preprocessor, ElmoPreprocessor) else ''}"
-        )
+    has_words = isinstance(preprocessor, ElmoPreprocessor) and preprocessor.has_vocabulary
+    rule = "`preprocessor` must be an `ElmoPreprocessor` with a vocabulary, as of `text.word_vocabulary(texts)`."
+    expect(has_words, rule, preprocessor=preprocessor)
     sentences = _Sentences(itertools.chain.from_iterable(read_documents(source, text_column, "line")), preprocessor)
     count = len(sentences.tokens) - len(sentences.lengths)  # Each direction reads `<S>` or `</S>`.
-    if count < batch_size:
-        raise ValueError(
-            f"There must be at least one word for each of {batch_size} texts. Use a smaller batch size. "
-            f"Received: {count} words"
-        )
+    rule = f"There must be at least one word for each of {batch_size} texts. Use a smaller batch size."
+    expect(count >= batch_size, rule, words=count)
     options = Options(int(batch_size), (int(window),), shuffle, drop_remainder=True)
     return WordStreams(sentences, preprocessor, options, seed)
 
@@ -127,7 +121,7 @@ class _Sentences:
         return self.tokens[first], self.tokens[first + 1]
 
 
-class WordStreams(View):
+class WordStreams(Windows):
     """The words of sentences as a few long texts in windows; see `word_streams`.
 
     The seed and the epoch alone determine the order of the sentences.
@@ -138,7 +132,7 @@ class WordStreams(View):
         self.num_streams, self.window = options.batch_size, options.lengths[-1]
         self.width = (len(sentences.tokens) - len(sentences.lengths)) // self.num_streams
         self._read = None
-        contents, count = Contents("texts", prepare=_item, makes_labels=True), -(-self.width // self.window)
+        contents, count = Contents(Layout("texts"), prepare=_item, makes_labels=True), -(-self.width // self.window)
         names = (*_READ, "padding_mask", "targets", "begins")
         super().__init__(names, self.num_streams * count, options, seed, contents)
 
@@ -151,11 +145,11 @@ class WordStreams(View):
             and preprocessor.max_characters == ours.max_characters
             and preprocessor.vocabulary == ours.vocabulary
         )
-        if not same:
-            raise ValueError(
-                "The preprocessor of the task must have the vocabulary and the `max_characters` of the one that the "
-                f"streams were made with. Received: {type(preprocessor).__name__}"
-            )
+        rule = (
+            "The preprocessor of the task must have the vocabulary and the `max_characters` of the one that the "
+            "streams were made with."
+        )
+        expect(same, rule, preprocessor=preprocessor)
 
     def identity(self):
         words = data_digest([self.sentences.tokens, self.sentences.lengths, self.sentences.characters])
@@ -165,10 +159,6 @@ class WordStreams(View):
         # A row's number is the number of its window times the number of texts, plus the number of its text.
         texts = np.arange(self.num_streams)
         return [(self.window, number * self.num_streams + texts) for number in range(-(-self.width // self.window))]
-
-    def extremes(self):
-        rows = np.arange(self.num_streams)
-        return [(self.window, rows), (self.window, rows)]
 
     def read(self, rows, length):
         """Returns a dict of the inputs and the targets of some rows."""
@@ -197,10 +187,6 @@ class WordStreams(View):
                 order = np.random.default_rng([*moment]).permutation(order)
             self._read = moment, self.sentences.ordered(order)
         return self._read[1]
-
-    def shard(self, index, count):
-        """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
-        refuse_shard(index, count)
 
 
 def _item(columns, random):

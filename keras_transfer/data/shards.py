@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_file, read_json, write_json
 
 CORPUS_FILE = "corpus.json"  # It says whether the files are complete.
@@ -73,18 +74,12 @@ def open_shard(folder, number, counts):
                 f"{path}: Expected a file of a corpus with {counts[name]:,} values. It is missing, cut or damaged: "
                 f"remove the folder and build the corpus again. Received: {error}"
             ) from None
-        if columns[name].shape != (counts[name],):
-            raise ValueError(
-                f"{path}: Expected {counts[name]:,} values. It is from another corpus: remove the folder and build the "
-                f"corpus again. Received: {columns[name].shape}"
-            )
-        # Earlier versions wrote no checksums.
-        if counts.get("checksums", {}).get(name) not in (None, found := _checksum(columns[name])):
-            raise ValueError(
-                f"{path}: Expected the values that were written, with the checksum {counts['checksums'][name]}. The "
-                "file is damaged: copy it again, or remove the folder and build the corpus again. "
-                f"Received: the checksum {found}"
-            )
+        advice = "remove the folder and build the corpus again."
+        rule = f"{path}: Expected {counts[name]:,} values. It is from another corpus: {advice}"
+        expect(columns[name].shape == (counts[name],), rule, shape=columns[name].shape)
+        written, found = counts.get("checksums", {}).get(name), _checksum(columns[name])
+        rule = f"{path}: Expected values with the checksum {written}. The file is damaged: copy it again, or {advice}"
+        expect(written in (None, found), rule, checksum=found)  # Earlier versions wrote no checksums.
     return Shard(**columns)
 
 

@@ -5,9 +5,27 @@ import numpy as np
 from keras_transfer.core.expect import integer
 from keras_transfer.data.batching import Contents
 from keras_transfer.data.blocks import View
+from keras_transfer.data.layout import Layout
 
 
-class Streams(View):
+class Windows(View):
+    """Base class of views whose rows are a few long texts in windows, each of which continues the one before it."""
+
+    instead = ""  # A sentence of an error message: what processes can share.
+
+    def extremes(self):
+        rows = np.arange(self.num_streams)
+        return [(self.options.lengths[0], rows), (self.options.lengths[-1], rows)]
+
+    def shard(self, index, count):
+        """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
+        raise ValueError(
+            f"The windows of streams continue each other, so that processes cannot share them.{self.instead} "
+            f"Received: index={index}, count={count}"
+        )
+
+
+class Streams(Windows):
     """The ids of a corpus as a few long texts in windows, each of which continues the one before it.
 
     `Corpus.streams` makes them. An item contains the inputs `token_ids`, `padding_mask` and `begins`, the next tokens
@@ -24,13 +42,15 @@ class Streams(View):
         source: Dict of JSON values that identify the corpus.
     """
 
+    instead = " Use `Corpus.blocks`."
+
     def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
         self.shards, self.drawn, self.pad_id, self.check_preprocessor = shards, lengths, pad_id, check
         self.reverse = reverse
         self.num_streams = options.batch_size
         self._first = np.cumsum([0, *(len(shard.ids) for shard in shards)])
         self.width = -(-int(self._first[-1]) // self.num_streams)
-        contents = Contents("texts", prepare=_targets, makes_labels=True)
+        contents = Contents(Layout("texts"), prepare=_targets, makes_labels=True)
         names = ("token_ids", "padding_mask", "begins")
         super().__init__(names, self.width * self.num_streams, options, seed, contents, source)
 
@@ -53,10 +73,6 @@ class Streams(View):
             ahead.epoch = epoch
             found += [length for length, _ in ahead.planned()]
         return found[self._position.first :]
-
-    def extremes(self):
-        rows = np.arange(self.num_streams)
-        return [(self.options.lengths[0], rows), (self.options.lengths[-1], rows)]
 
     def read(self, rows, length):
         """Returns a dict of the inputs of some rows, and the id after them."""
@@ -90,18 +106,6 @@ class Streams(View):
             parts.append(self.shards[number].ids[max(begin - first, 0) : end - first])
             number += 1
         return np.concatenate(parts) if parts else np.zeros(0, "int32")
-
-    def shard(self, index, count):
-        """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
-        refuse_shard(index, count, " Use `Corpus.blocks`.")
-
-
-def refuse_shard(index, count, advice=""):
-    """Raises the `ValueError` of a view whose rows processes cannot share, with advice what to use in place of it."""
-    raise ValueError(
-        f"The windows of streams continue each other, so that processes cannot share them.{advice} "
-        f"Received: index={index}, count={count}"
-    )
 
 
 def _targets(columns, random):

@@ -1,17 +1,16 @@
-"""Batches texts in memory by length, so that little padding is needed."""
+"""Batches texts in memory by length, so that little padding is needed: single texts, pairs, and several in a row."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_transfer.core.arrays import as_column
-from keras_transfer.core.expect import integer
-from keras_transfer.data.batching import Batches, Contents, real_lengths
-from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS
-from keras_transfer.text.inputs import check_batch_size, to_columns
-from keras_transfer.text.preprocessor import preprocess
-from keras_transfer.text.token_preprocessor import count_truncated, warn_of_truncation
+from keras_transfer.core.arrays import as_column, whole_column
+from keras_transfer.core.expect import expect, integer
+from keras_transfer.data.batching import Batches, Contents
+from keras_transfer.data.layout import Layout, count_texts, fit_to, preprocess_texts, real_lengths
+from keras_transfer.data.planning import MAX_LENGTHS
+from keras_transfer.text.inputs import check_batch_size, to_columns, to_list
 
 
 def batches(
@@ -70,78 +69,145 @@ def batches(
     ```
     """
     x = to_columns(x)
-    count = _count(x)
-    check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    y, sample_weight = as_column(y, "labels", count), as_column(sample_weight, "sample weights", count)
-    if sample_weight is not None and y is None:
-        raise ValueError("`sample_weight` requires `y`. Received: y=None")
+    expect(sample_weight is None or y is not None, "`sample_weight` requires `y`.", y=None)
     kind = "pairs" if isinstance(x, tuple) else "texts"
-    inputs = preprocess_texts(x, preprocessor)
+    options: dict[str, Any] = {"batch_size": batch_size, "drop_remainder": drop_remainder, "lengths": lengths}
+    return _batches(x, kind, y, preprocessor, sample_weight, shuffle=shuffle, seed=seed, **options)
+
+
+def _batches(texts, kind, y, preprocessor, sample_weight=None, width=None, lengths=None, **options):
+    """Returns columns of texts as `Batches`. With a width, so many texts of the column are in a row."""
+    count = count_texts(texts) // (width or 1)
+    check_batch_size(preprocessor, options["batch_size"], count, options.get("drop_remainder", False))
+    y, sample_weight = as_column(y, "labels", count), as_column(sample_weight, "sample weights", count)
+    inputs = preprocess_texts(texts, preprocessor, width)
     if lengths is not None and "padding_mask" in inputs:
         lengths = sorted(integer(1).check("lengths", length) for length in lengths)
         longest = real_lengths(inputs).max()
-        if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < longest:
-            raise ValueError(
-                f"`lengths` must contain 1 to {MAX_LENGTHS} lengths, the largest at least that of the longest text, "
-                f"which has {longest} tokens. Received: lengths={lengths}"
-            )
-        inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
-    options: dict[str, Any] = {"lengths": lengths, "drop_remainder": drop_remainder, "seed": seed}
-    return Batches.of(inputs, y, sample_weight, Contents(kind), batch_size=batch_size, shuffle=shuffle, **options)
-
-
-def preprocess_texts(texts, preprocessor, chunk=4096, warn=True):
-    """Returns a dict of int32 arrays [texts, length], padded only to the longest text. It may warn of truncation."""
-    chunks, truncated = [], 0
-    for start in range(0, _count(texts), chunk):
-        part = slice(start, start + chunk)
-        columns = tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist()
-        outputs = preprocess(preprocessor, columns)
-        outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
-        _check_padding(outputs, start)
-        truncated += count_truncated(preprocessor, columns, outputs) if warn else 0
-        longest = max(int(real_lengths(outputs).max()), 1)
-        longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
-        chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
-    warn_of_truncation(preprocessor, truncated, _count(texts))
-    length = max((chunk["padding_mask"].shape[1] for chunk in chunks if "padding_mask" in chunk), default=0)
-    return concatenate(chunks, length)
-
-
-def _check_padding(outputs, start):
-    """Raises a `ValueError` if trimming batches on the right would remove tokens."""
-    if "padding_mask" not in outputs:
-        padded = [key for key, value in outputs.items() if value.ndim > 1]
-        if padded:
-            raise ValueError(f"The preprocessor must return a `padding_mask`. Received: only {padded}")
-        return
-    mask = outputs["padding_mask"]
-    wrong = np.flatnonzero((mask[:, 1:] > mask[:, :-1]).any(axis=1))
-    if len(wrong):
-        received = np.array2string(mask[wrong[0]], threshold=20)
-        raise ValueError(
-            "The preprocessor must pad texts on the right, so that ones come before zeros in `padding_mask`. "
-            f"Received: padding_mask={received} for the text at position {start + wrong[0]}"
+        rule = (
+            f"`lengths` must contain 1 to {MAX_LENGTHS} lengths, the largest at least that of the longest text, which "
+            f"has {longest} tokens."
         )
+        expect(1 <= len(lengths) <= MAX_LENGTHS and lengths[-1] >= longest, rule, lengths=lengths)
+        inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
+    return Batches.of(inputs, y, sample_weight, Contents(Layout(kind)), lengths=lengths, **options)
 
 
-def concatenate(chunks, length):
-    """Joins dicts of arrays [rows, length, ...] into one dict of arrays [all rows, length, ...]."""
-    return {key: np.concatenate([fit_to(chunk[key], length) for chunk in chunks]) for key in chunks[0]}
+def part_batches(
+    x: tuple,
+    y: Any = None,
+    *,
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool = True,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    drop_remainder: bool = False,
+) -> Batches:
+    """Turns columns of texts into a dataset whose rows have several texts, which an encoder encodes separately.
+
+    `TextEmbedder` trains on such rows: a text, a similar one, and perhaps a dissimilar one. Unlike pairs in `batches`,
+    the texts of a row are never packed into one sequence. All texts of a batch are padded to the longest. Otherwise,
+    the rows are batched by length as in `batches`.
+
+    Args:
+        x: Tuple of at least two columns of texts, each as for `batches`.
+        y: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that use no labels.
+        preprocessor: Callable from texts to a dict of inputs, as for `batches`.
+        batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+        shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
+            order. Defaults to `True`.
+        seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
+        sample_weight: List or array [rows] of floats. Defaults to `None`.
+        drop_remainder: Boolean. Whether the short batch is dropped, so that all batches have `batch_size` rows.
+            Defaults to `False`.
+
+    Returns:
+        `Batches` whose inputs are [batch, parts, length]. The encoder encodes each part separately.
+
+    Raises:
+        ValueError: If `x` is not a tuple of at least two columns, if there are no rows, if texts are not strings,
+            or if columns, labels and weights differ in number.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "film"])
+    columns = ["A film", "The film"], ["Film", "A film!"]
+    train = keras_transfer.text.part_batches(columns, preprocessor=preprocessor)
+    train[0][0]["token_ids"].shape  # (2, 2, 5)
+    ```
+    """
+    columns = to_parts(x)
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": drop_remainder}
+    texts = np.stack(columns, axis=1).ravel()
+    return _batches(texts, "parts", y, preprocessor, sample_weight, len(columns), seed=seed, **options)
 
 
-def _as_array(values):
-    values = np.asarray(values)
-    return values if values.dtype == object else values.astype("int32")
+def to_parts(texts):
+    """Returns columns of texts as a tuple of object arrays [rows]."""
+    rule = "Several texts per row must be a tuple of at least two columns."
+    expect(isinstance(texts, tuple) and len(texts) > 1, rule, x=texts)
+    columns = tuple(to_columns(column) for column in texts)
+    counts = [len(column) for column in columns]
+    expect(len(set(counts)) == 1, "All columns must contain the same number of texts.", counts=counts)
+    return columns
 
 
-def fit_to(ids, length, axis=1):
-    """Returns ids [texts, length], padded with zeros (which the mask marks as padding) or trimmed of padding."""
-    if ids.ndim <= axis:
-        return ids
-    sizes = [(0, max(length - size, 0) if place == axis else 0) for place, size in enumerate(ids.shape)]
-    return np.pad(ids, sizes)[(*[slice(None)] * axis, slice(length))]
+def choice_columns(x):
+    """Returns contexts as an object array of `str`, and choices as an equally long list of `str` for each context."""
+    rule = "`x` must be a tuple `(contexts, choices)`, a column of texts and a list of lists."
+    expect(isinstance(x, tuple) and len(x) == 2, rule, x=x)
+    contexts, rows = to_columns(list(x[0]) if isinstance(x[0], tuple) else x[0]), _lists(x[1])
+    rule = "There must be one list of choices for each context."
+    expect(len(contexts) == len(rows), rule, contexts=len(contexts), choices=len(rows))
+    choices = []
+    for index, row in enumerate(rows):
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            raise ValueError(f"Choices must be lists of texts. Received: {row!r:.100} at position {index}")
+        if len(row) < 2 or len(row) != len(rows[0]):
+            expected = "at least two" if len(rows[0]) < 2 else f"the same number of choices, {len(rows[0])}"
+            raise ValueError(
+                f"Each row must have {expected}. Received: {len(row)} choices, {row!r:.100}, at position {index}"
+            )
+        try:
+            choices.append(to_list(list(row)))
+        except ValueError as error:
+            raise ValueError(f"Invalid choices at position {index}. {error}") from error
+    return contexts, choices
 
 
-def _count(texts):
-    return len(texts[0] if isinstance(texts, tuple) else texts)
+def choice_batches(contexts, choices, y, preprocessor, batch_size, shuffle, sample_weight):
+    """Returns pairs of contexts and choices, from `choice_columns`, as batches of inputs [batch, choices, length]."""
+    pairs = np.repeat(contexts, len(choices[0])), to_columns([choice for row in choices for choice in row])
+    options = {"batch_size": batch_size, "shuffle": shuffle}
+    return _batches(pairs, "parts", y, preprocessor, sample_weight, len(choices[0]), **options)
+
+
+def _lists(choices):
+    choices = whole_column(choices)
+    for name in ("to_pylist", "tolist"):  # Arrow has the first, arrays and pandas have the other.
+        if hasattr(choices, name):
+            return getattr(choices, name)()
+    return [choices] if isinstance(choices, (str, bytes)) or not hasattr(choices, "__iter__") else list(choices)
+
+
+def are_parts(data):
+    """Returns whether a dataset is `Batches` whose rows are several texts, which are encoded separately."""
+    return isinstance(data, Batches) and data.contents.layout.in_parts
+
+
+def with_placeholders(data, texts=False):
+    """Returns the same batches with labels, which Keras requires even for a loss that uses none: zeros [rows].
+
+    With `texts`, they are numbers [rows, parts], the same for equal texts, which are in different batches if possible.
+    """
+    ids = data.inputs.get("token_ids", next(iter(data.inputs.values())))
+    if not texts:
+        return data.replace(labels=np.zeros(len(ids), "float32"))
+    numbers = {}
+    found = [[numbers.setdefault(_key(text), len(numbers)) for text in row] for row in ids]
+    return data.replace(labels=np.array(found, "float32"), parts_apart=True)
+
+
+def _key(text):
+    return text.tobytes() if isinstance(text, np.ndarray) else text

@@ -3,36 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_transfer.core.arrays import row_weights
+from keras_transfer.core.expect import expect
 from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.label_names import checked_names, label_ids, weights_of_words
-from keras_transfer.data.planning import LENGTH_STEP
-from keras_transfer.data.text_batching import concatenate
+from keras_transfer.data.layout import preprocess_words
 from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
 from keras_transfer.text.word_level import check_word_level
-
-
-class WordPlaces:
-    """Where the words of sentences are read: a row of batches is a sentence, or a part of a long one.
-
-    `row` and `position` [words] have the place of each word of all sentences.
-    """
-
-    def __init__(self, sentence_lengths, row, position):
-        self.sentence_lengths, self.row, self.position = sentence_lengths, row, position
-        self._words_by_row = np.argsort(row, kind="stable")
-
-    def word_outputs(self, order, outputs):
-        """Returns the words that are read in some rows, and the outputs of a model for them."""
-        begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
-        words = np.concatenate([self._words_by_row[first:last] for first, last in zip(begin, end)])
-        return words, outputs[np.repeat(np.arange(len(order)), end - begin), self.position[words]]
-
-    def per_sentence(self, values):
-        """Splits values [words of all sentences, ...] into a list of arrays, one for each sentence."""
-        return np.split(values, np.cumsum(self.sentence_lengths)[:-1])
 
 
 def word_batches(
@@ -88,38 +65,19 @@ def word_batches(
     check_rows_of_batches(batch_size)
     label_names = None if label_names is None else checked_names(label_names)
     x = to_sentences(x)
-    if not x:
-        raise ValueError("`x` must contain at least one sentence. Received: no sentences")
-    if y is None and (sample_weight is not None or class_weight is not None):
-        raise ValueError("`sample_weight` and `class_weight` require `y`. Received: y=None")
+    expect(len(x) > 0, "`x` must contain at least one sentence.", x=x)
+    has_weights = sample_weight is not None or class_weight is not None
+    expect(y is not None or not has_weights, "`sample_weight` and `class_weight` require `y`.", y=None)
     ids = None if y is None else label_ids(x, y, label_names)
-    inputs, sentence, row, position = _preprocess(x, preprocessor)
-    table = weights = None
+    inputs, layout = preprocess_words(x, preprocessor)
+    length, labels, weights = inputs["padding_mask"].shape[1], None, None
     if ids is not None:
-        table = np.full(inputs["padding_mask"].shape, UNUSED, "int32")
-        table[row, position] = ids
+        labels = layout.spread_answers(ids, length, UNUSED)
     if sample_weight is not None or class_weight is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
-        weights = np.ones(inputs["padding_mask"].shape, "float32")
-        weights[row, position] = weights_of_words(class_weight, label_names, ids)
+        weights = layout.spread_answers(weights_of_words(class_weight, label_names, ids), length, 1)
         if sample_weight is not None:
             own = row_weights(sample_weight, len(x), "sentence", " To weight labels, use `class_weight`.")
-            weights *= own[sentence][:, None]
-    places = WordPlaces([len(words) for words in x], row, position)
+            weights *= layout.spread(own)[:, None]
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
-    return Batches.of(inputs, table, weights, Contents("words", per_token=True, places=places), **options)
-
-
-def _preprocess(sentences, preprocessor, chunk=4096):
-    """Returns the inputs as NumPy arrays (padded to the longest row), each row's sentence, and each word's place."""
-    parts, sentence, row, position, rows = [], [], [], [], 0
-    for start in range(0, len(sentences), chunk):
-        part = preprocessor.encode_words(sentences[start : start + chunk], sequence_length="longest")
-        parts.append({key: np.asarray(value) for key, value in part.inputs.items()})
-        sentence.append(np.asarray(part.sentence) + start)
-        row.append(np.asarray(part.row) + rows)
-        position.append(np.asarray(part.position))
-        rows += len(part.sentence)
-    longest = max(part["padding_mask"].shape[1] for part in parts)
-    inputs = concatenate(parts, min(-(-longest // LENGTH_STEP) * LENGTH_STEP, preprocessor.sequence_length))
-    return inputs, *(np.concatenate(column) for column in (sentence, row, position))
+    return Batches.of(inputs, labels, weights, Contents(layout, per_token=True), **options)

@@ -18,7 +18,6 @@ from keras_transfer.data import (
     in_order_of_names,
     keys_as_positions,
     multi_hot,
-    names_of_numbers,
     positions_of,
     positions_of_numbers,
 )
@@ -56,11 +55,6 @@ class ClassNames(Labels):
         if has_names(labels):
             return positions_of(labels, self.names, _UNNAMED)
         return flat_labels(positions_of_numbers(labels, self.names))
-
-    def of_any_rows(self, labels):
-        labels = in_order_of_names(labels, self.names)  # Columns of a table are lost once it becomes an array.
-        # Whether numbers are names or positions depends on all rows, so it is decided before rows are left out.
-        return labels if has_names(labels) else names_of_numbers(labels, self.names)
 
     def check(self, labels, loss=None):
         check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
@@ -123,9 +117,6 @@ class MultiHot(Labels):
             return multi_hot(labels, self.names, _UNNAMED)
         check_not_positions(labels, self.names)
         return labels
-
-    def of_any_rows(self, labels):
-        return in_order_of_names(labels, self.names)
 
     def check(self, labels, loss=None):
         check_multi_hot(labels, len(self.names))

@@ -12,10 +12,10 @@ from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.card_facts import FitRecord, remember_fit
 from keras_transfer.tasks.checks import check_fit_options, require_compiled, warn_of_accumulation
-from keras_transfer.tasks.input_checks import NoRows, check_kind
+from keras_transfer.tasks.input_checks import NoRows, check_kind, kind_of
 from keras_transfer.tasks.reader import ALL_ROWS
-from keras_transfer.tasks.source import batch_of, read_data, source_of, sources_of_fit
-from keras_transfer.tasks.stream import Stream
+from keras_transfer.tasks.source import batch_of, divided, read_data, source_of, validation_of
+from keras_transfer.tasks.stream import Stream, check_apart
 from keras_transfer.training import TrainingCheckpoint, build_optimizer, fit_in_run
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -119,24 +119,23 @@ class DataMethods(_Task):
         require_compiled(self, "fit")
         check_fit_options(epochs, callbacks, validation_split, shuffle, kwargs)
         warn_of_accumulation(self)
-        data, validation_data = sources_of_fit(
-            self,
-            x,
-            y,
-            sample_weight=sample_weight,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            class_weight=class_weight,
-            validation_split=validation_split,
-            validation_data=validation_data,
-            validation_batch_size=kwargs.get("validation_batch_size"),
-            callbacks=callbacks,
-        )
-        warn_of_unknown_tokens(self, data)
+        if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
+            x, validation_data = divided(self, x, y, sample_weight, validation_split)
+            y = sample_weight = None
+        if validation_data is not None:
+            size = kwargs.get("validation_batch_size")
+            validation_data = validation_of(self, validation_data, batch_size if size is None else size)
+        data = source_of(self, "fit", x, y, sample_weight, batch_size, bool(shuffle), class_weight)
+        kind = kind_of(data) if self.reader.takes_either else None
+        if validation_data is not None:
+            check_kind(self, validation_data, kind)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
-            own = data.callbacks() if isinstance(data, Stream) else []
-            callbacks = [*keras.tree.flatten(callbacks or []), *own]
-            callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
+            callbacks = sorted(keras.tree.flatten(callbacks or []), key=_writes_states)
+        given = getattr(callbacks, "callbacks", callbacks)
+        if any(map(_writes_states, given)):
+            check_apart(getattr(data, "position", None), getattr(validation_data, "position", None))
+        self.fitted_on = kind
+        warn_of_unknown_tokens(self, data)
         options = {
             "validation_data": validation_data,
             "epochs": epochs,
@@ -147,13 +146,13 @@ class DataMethods(_Task):
             **kwargs,
         }
         settings, before = {"shuffle": bool(shuffle), "class_weight": class_weight}, getattr(self, "history", None)
-        fit, position = mends_failures(self, "train_function", data)(super().fit), getattr(data, "position", None)
+        fit = mends_failures(self, "train_function", data)(super().fit)
         try:
-            found = fit_in_run(fit, data, callbacks, options, settings=settings, position=position)
+            found = fit_in_run(fit, data, callbacks, options, settings=settings)
         except BaseException:
             remember_fit(self, before, ())  # Callbacks restore weights only at the end.
             raise
-        remember_fit(self, before, getattr(callbacks, "callbacks", callbacks))
+        remember_fit(self, before, given)
         warn_of_one_answer(self, data, validation_data, found.history)
         return found
 
@@ -314,6 +313,11 @@ class DataMethods(_Task):
         return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
 
 
+def _writes_states(callback):
+    """Returns whether a callback writes the states of all others, so that it must come last."""
+    return isinstance(callback, TrainingCheckpoint)
+
+
 @contextlib.contextmanager
 def mends_failures(task, function, data=None):
     """Keeps the model usable if Keras's method in this context fails, and raises the error of a `Stream` in its place.
@@ -433,6 +437,14 @@ class Prediction:
         outputs = self.predict(data, verbose=self.verbose, callbacks=self.callbacks)
         self._check_complete()
         return outputs
+
+    def by_row(self, data, used=lambda row: slice(None)):
+        """Returns a list of the outputs of each row of `Batches`, cut to the positions that `used` returns for it."""
+        found = [None] * len(data.real)
+        for part, outputs in self.parts(data):
+            for row, values in zip(part.order, outputs):
+                found[row] = values[used(row)]
+        return found
 
     def parts(self, data):
         """Yields parts of `Batches`, each of one length, with their outputs.

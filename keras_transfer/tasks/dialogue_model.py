@@ -10,7 +10,7 @@ from keras import ops
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expects, integer
-from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents
+from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents, Layout
 from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
@@ -497,5 +497,5 @@ def dialogue_batches(rows, preprocessor, batch_size, shuffle):
         targets[i, : len(row[-1][1])] = row[-1][1]
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
     weights = (targets >= 0).astype("float32")
-    contents, options = Contents("parts", True, True), {"batch_size": batch_size, "shuffle": shuffle}
+    contents, options = Contents(Layout("parts"), per_token=True), {"batch_size": batch_size, "shuffle": shuffle}
     return Batches.of(inputs, np.maximum(targets, 0), weights, contents, **options)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Set, ValuesView
 import keras
 
 from keras_transfer.core.arrays import whole_column
-from keras_transfer.tasks.columns import input_names
 from keras_transfer.text import is_text
 
 log = logging.getLogger("keras_transfer")
@@ -76,6 +75,11 @@ def _check_values(values, names):
         else:
             continue
         raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
+
+
+def input_names(task):
+    """Returns the names of a functional model's inputs, in their order."""
+    return list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
 
 
 def check_elements(task, dataset, replicas):

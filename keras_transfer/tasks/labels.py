@@ -89,14 +89,6 @@ class Labels:
         """Returns labels in memory in the form that the loss expects. If they need no change, they are not copied."""
         return whole_labels(labels, self.names)
 
-    def of_any_rows(self, labels):
-        """Returns labels in memory in a form that `encode` interprets in the same way if some rows are left out.
-
-        `fit` calls it before `validation_split` divides the rows, and `encode` afterwards for each part. It differs
-        from `encode` only if the meaning of a label depends on other rows, as for numbers that may be class names.
-        """
-        return whole_labels(labels, self.names)
-
     def check(self, labels, loss=None):
         """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
 

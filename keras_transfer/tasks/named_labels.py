@@ -65,9 +65,6 @@ class NamedLabels(Labels):
             name: np.asarray(values) if isinstance(values, (list, tuple)) else values for name, values in found.items()
         }
 
-    def of_any_rows(self, labels):
-        return self._each(labels, lambda each, values: each.of_any_rows(values))
-
     def check(self, labels, loss=None):
         losses = loss if isinstance(loss, dict) else {}
         for name, values in self._checked(labels).items():

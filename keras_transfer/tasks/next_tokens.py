@@ -25,11 +25,7 @@ class NextTokenReader(Reader):
     def restore(self, data, predict):
         """Returns a list of arrays `[places, ..., vocabulary]`, the logits of each text."""
         lengths = data.inputs["padding_mask"].sum(axis=1) + self.further_places
-        logits = [None] * len(lengths)
-        for part, outputs in predict.parts(data):
-            for row, values in zip(part.order, outputs):
-                logits[row] = values[: lengths[row]]
-        return logits
+        return predict.by_row(data, lambda row: slice(lengths[row]))
 
     def nothing(self, model, columns):
         return []

@@ -1,19 +1,22 @@
 """The front door of a task: whatever the user passes becomes one value, `Batches` in memory or a `Stream` of them."""
 
+import dataclasses
 import logging
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import to_array
+from keras_transfer.core.arrays import check_weights, to_array, to_numpy
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
-from keras_transfer.data import Batches, are_parts, compiles_each_length, fit_to, times_class_weights
+from keras_transfer.data import Batches, Contents, Layout, are_parts, compiles_each_length, fit_to, times_class_weights
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
+from keras_transfer.encoders import check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
 from keras_transfer.tasks.checks import check_lengths, require_compiled
-from keras_transfer.tasks.columns import batch_arrays, columns_of, count_rows, split_last
 from keras_transfer.tasks.input_checks import (
     NoRows,
     check_columns,
@@ -21,15 +24,39 @@ from keras_transfer.tasks.input_checks import (
     check_inputs,
     check_kind,
     check_no_windows,
+    input_names,
     kind_of,
     validation_parts,
 )
 from keras_transfer.tasks.labels import flat_labels
 from keras_transfer.tasks.reader import ALL_ROWS, Reader
-from keras_transfer.tasks.stream import Stream, check_apart, is_loader, is_tf_dataset
-from keras_transfer.training import TrainingCheckpoint
+from keras_transfer.tasks.stream import Stream, is_loader, is_tf_dataset
+from keras_transfer.text import check_rows_of_batches
 
 log = logging.getLogger("keras_transfer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Data in memory that was read: columns, as of `_columns_of`, encoded labels or `None`, and weights or `None`."""
+
+    columns: Any
+    labels: Any = None
+    weights: Any = None
+
+    def split_last(self, fraction):
+        """Returns the first rows, and the last ones, a fraction of all, which Keras validates on."""
+        count, labels = count_rows(self.columns), self.labels
+        at = int(count * (1 - fraction))
+        found = count if labels is None else len(next(iter(labels.values())) if isinstance(labels, dict) else labels)
+        rule = (
+            "`validation_split` must leave at least one row for training and one for validation, and each row must "
+            "have a label."
+        )
+        expect(0 < at < count and found == count, rule, rows=count, labels=found, validation_split=fraction)
+        labels = list(labels) if isinstance(labels, tuple) else labels
+        parts = slice(at), slice(at, None)
+        return [Rows(*(take_rows(each, part) for each in (self.columns, labels, self.weights))) for part in parts]
 
 
 def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
@@ -38,7 +65,8 @@ def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuf
     For the method `dataset`, labels may be those of any loss.
     """
     x = x.made_from.whole() if isinstance(getattr(x, "made_from", None), Stream) else x
-    check_columns(x, y, sample_weight)
+    if isinstance(x, Rows):
+        return _in_memory(task, method, x, batch_size, shuffle, class_weight)
     if isinstance(x, Batches):
         _check_alone(x, y, sample_weight)
         check_no_windows(x, task)
@@ -49,16 +77,65 @@ def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuf
     if is_loader(x):
         _check_alone(x, y, sample_weight)
         return _stream_of(task, method, x, class_weight)
-    check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
-    columns = columns_of(task, x)
-    if columns is None:
+    rows = _rows_of(task, method, x, y, sample_weight)
+    if rows is None:
         _check_alone(x, y, sample_weight)
         return x
+    return _in_memory(task, method, rows, batch_size, shuffle, class_weight)
+
+
+def _rows_of(task, method, x, y, sample_weight, in_batches=False):
+    """Returns data in memory as `Rows`, or `None` if `x` is a dataset.
+
+    Numbers in the batches of a dataset are positions: whether they are names would depend on the rows of a batch.
+    """
+    check_columns(x, y, sample_weight)
+    check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
+    columns = _columns_of(task, x)
+    if columns is None:
+        return None
     if y is not None:
-        y = task.labels.encode(y)
+        y = y if in_batches and _are_numbers(y) else task.labels.encode(y)
         if method != "dataset":
             task.labels.check(y, task.loss)
-    return _in_memory(task, method, columns, y, sample_weight, batch_size, shuffle, class_weight)
+    return Rows(columns, y, sample_weight)
+
+
+def _columns_of(task, x):
+    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset."""
+    if task.reader.accepts(x):
+        task.reader.require()
+        return task.reader.columns(x)
+    if not isinstance(x, (Mapping, list, tuple)) and not hasattr(x, "shape"):
+        return None
+    names = input_names(task)
+    names, columns = (list(x), list(x.values())) if isinstance(x, Mapping) else (names, keras.tree.flatten(x))
+    arrays = {name: to_numpy(column) for name, column in zip(names, columns)}
+    if not arrays or len(columns) != len(names) or any(array.ndim == 0 for array in arrays.values()):
+        raise ValueError(
+            f"`x` must be raw data, a dataset, or an array for each of the inputs {names}. "
+            f"Received: {type(x).__name__} of {len(columns)} values"
+        )
+    check_ids(task.encoder, arrays)
+    return arrays
+
+
+def count_rows(columns):
+    """Returns the number of rows of columns: a list or array, a tuple of them, or a dict of arrays."""
+    if isinstance(columns, dict):
+        columns = tuple(columns.values())
+    return len(columns[0] if isinstance(columns, tuple) and columns else columns)
+
+
+def take_rows(values, rows):
+    """Returns some rows of what `_columns_of` returns, of a column, of a dict of columns, or of None."""
+    if isinstance(values, dict):
+        return {name: take_rows(column, rows) for name, column in values.items()}
+    if isinstance(values, tuple):
+        return tuple(take_rows(column, rows) for column in values)
+    if isinstance(values, list):
+        return values[rows] if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
+    return values if values is None else np.asarray(values)[rows]
 
 
 def _check_alone(x, y, sample_weight):
@@ -70,21 +147,48 @@ def _check_alone(x, y, sample_weight):
         )
 
 
-def _in_memory(task, method, columns, y, sample_weight, batch_size, shuffle, class_weight=None, seed=None):
-    """Returns columns and encoded labels as `Batches` with the targets of the task, or as `NoRows`."""
+def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=None):
+    """Returns `Rows` as `Batches` with the targets of the task, or as `NoRows`."""
+    columns, y = rows.columns, rows.labels
     if count_rows(columns) == 0:
         return NoRows(columns)
     if batch_size is None:
         replicas, _ = replicas_of(task)
         batch_size = -(-32 // replicas) * replicas
+    options = {"sample_weight": rows.weights, "batch_size": batch_size, "shuffle": shuffle}
     if isinstance(columns, dict):
-        data = batch_arrays(columns, y, sample_weight, batch_size, shuffle)
+        data = _batch_arrays(task, columns, y, **options)
     else:
         check_lengths(task)
-        data = task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
+        data = task.reader.batches(columns, y, **options)
     if seed is not None:
         data.seed = seed
     return _complete(task, method, data, class_weight)
+
+
+def _batch_arrays(task, columns, y, sample_weight, batch_size, shuffle):
+    """Returns prepared arrays `[rows, ...]`, columns by their names, as `Batches` with their own length."""
+    if isinstance(y, dict):  # A task with several heads has a dict of labels.
+        y = {name: to_numpy(part) for name, part in y.items()}
+    elif y is not None:
+        try:
+            y = to_numpy(y)
+        except ValueError as error:
+            raise ValueError(
+                "Labels of prepared inputs must be an array. Received: rows of different lengths"
+            ) from error
+    sample_weight = None if sample_weight is None else check_weights(to_numpy(sample_weight))
+    given = {**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}
+    rows = {name: column.shape[0] if column.ndim else None for name, column in given.items() if column is not None}
+    rule = "Inputs, labels and sample weights must have the same number of rows."
+    expect(len(set(rows.values())) == 1, rule, rows=rows)
+    check_rows_of_batches(batch_size)
+    sizes = [column.shape[1] for column in columns.values() if column.ndim > 1]
+    length = max([*sizes, *columns["padding_mask"].shape[-1:]] if "padding_mask" in columns else sizes, default=1)
+    ranks = {tensor.name: len(tensor.shape) for tensor in task.inputs}
+    in_parts = any(column.ndim > ranks.get(name, column.ndim) for name, column in columns.items())
+    options = {"batch_size": batch_size, "shuffle": shuffle, "lengths": [length]}
+    return Batches.of(columns, y, sample_weight, Contents(Layout("parts" if in_parts else None)), **options)
 
 
 def _complete(task, method, data, class_weight=None):
@@ -97,6 +201,8 @@ def _complete(task, method, data, class_weight=None):
     if labels.per_row and (flat := flat_labels(data.labels)) is not data.labels:
         data = data.replace(labels=flat)
     data = labels.targets(data, task)
+    if labels.compares_rows and are_parts(data) and method != "dataset":
+        labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     if labels.are_ids or labels.of_places:
         data = _with_weights_of_all_places(data)
     if class_weight is None or not data.has_labels:
@@ -141,9 +247,7 @@ def _stream_of(task, method, x, class_weight):
         data.epoch = epoch
         return data.replace(replicas=replicas, filled=True) if filled else data
 
-    ranks = {} if task.reader.takes_windows else {tensor.name: len(tensor.shape) for tensor in task.inputs}
-    is_static = length is not None
-    return Stream(x, prepare, epoch=epochs_trained(task), one_epoch=fixed, rank_of=ranks, is_static=is_static)
+    return Stream(x, prepare, epoch=epochs_trained(task), one_epoch=fixed, is_static=length is not None)
 
 
 def _length_of_all(task, loader):
@@ -166,23 +270,14 @@ def _batch(task, method, loader, batch, class_weight, seed, length=None):
     task.reader.check(x, method)
     if method == "predict":
         y = sample_weight = None
-        if raw and type(task.reader).restore is not Reader.restore:
-            raise ValueError(
-                f"`predict` of a `{type(task).__name__}` requires raw data in memory, or prepared inputs. Pass all "
-                "rows at once, or call the method for each batch. Received: a loader of raw data"
-            )
-    check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
-    check_columns(x, y, sample_weight)
-    columns = columns_of(task, x)
-    if y is not None:
-        # Numbers in a dataset are positions: whether they are names would depend on the rows of a batch.
-        y = y if _are_numbers(y) else task.labels.encode(y)
-        task.labels.check(y, task.loss)
-    data = _in_memory(task, method, columns, y, sample_weight, ALL_ROWS, False, class_weight, seed)
-    if isinstance(data, NoRows):
-        raise ValueError("Each batch must have at least one row. Received: no rows")
-    if method != "predict" and task.labels.compares_rows and are_parts(data):
-        task.labels.check_batch(data[0][0], len(data.order), task)
+        rule = (
+            f"`predict` of a `{type(task).__name__}` requires raw data in memory, or prepared inputs. Pass all rows at "
+            "once, or call the method for each batch."
+        )
+        expect(not raw or type(task.reader).restore is Reader.restore, rule, x=x)
+    rows = _rows_of(task, method, x, y, sample_weight, in_batches=True)
+    data = _in_memory(task, method, rows, ALL_ROWS, False, class_weight, seed)
+    expect(not isinstance(data, NoRows), "Each batch must have at least one row.", x=x)
     if not raw or "padding_mask" not in data.inputs:
         return data
     if length is None and compiles_each_length():
@@ -263,7 +358,7 @@ def _plain(batch):
 
 def _padded(data, length):
     """Returns batches of texts that are padded to a length."""
-    inputs = {name: fit_to(column, length, 1 + data.contents.in_parts) for name, column in data.inputs.items()}
+    inputs = {name: fit_to(column, length, 1 + data.contents.layout.in_parts) for name, column in data.inputs.items()}
     data = data.replace(lengths=(length,), inputs=inputs)
     if not data.contents.per_token or data.labels is None:
         return data
@@ -276,7 +371,8 @@ def _padded(data, length):
 
 def source_of(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
     """Returns the user's data in the form that `fit`, `evaluate` or `predict` needs on the model's replicas."""
-    task.reader.check(x, method)
+    if not isinstance(x, Rows):
+        task.reader.check(x, method)
     check_distribution(task)
     data = read_data(task, method, x, y, sample_weight, batch_size, shuffle, class_weight)
     if method != "predict":
@@ -288,19 +384,14 @@ def source_of(task, method, x, y=None, sample_weight=None, batch_size=None, shuf
         data = data.apart(one_epoch=True)
     elif not isinstance(x, Batches) and data.contents.seed is not None:
         data.epoch = epochs_trained(task)
-    if method != "predict" and task.labels.compares_rows and are_parts(data):
-        task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     return share(task, data, method)
 
 
 def _require_labels(task, method, data):
     """Raises a `ValueError` if data for training or evaluation has no rows, or no labels."""
-    if isinstance(data, NoRows):
-        raise ValueError("`x` must have at least one row. Received: no rows")
-    if isinstance(data, Batches) and not data.has_labels:
-        raise ValueError(f"`{method}` requires labels. Received: y=None")
-    if isinstance(data, Stream) and not data.has_labels:
-        raise ValueError(f"`{method}` requires a dataset of `(inputs, labels)`. Received: batches without labels")
+    expect(not isinstance(data, NoRows), "`x` must have at least one row.", rows=0)
+    needed = "a dataset of `(inputs, labels)`" if isinstance(data, Stream) else "labels"
+    expect(getattr(data, "has_labels", True), f"`{method}` requires {needed}.", y=None)
 
 
 def epochs_trained(task):
@@ -308,59 +399,32 @@ def epochs_trained(task):
     return sum(record.epochs for record in task.fits)
 
 
-def sources_of_fit(
-    task,
-    x,
-    y,
-    *,
-    sample_weight,
-    batch_size,
-    shuffle,
-    class_weight,
-    validation_split,
-    validation_data,
-    validation_batch_size,
-    callbacks,
-):
-    """Returns the training data, and the validation data or `None`, and sets the attribute `fitted_on` of the task."""
-    if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
-        check_inputs(task, x, () if isinstance(y, dict) else task.labels.made_inputs)
-        check_columns(x, y, sample_weight)
-        columns = None if is_loader(x) else columns_of(task, x)
-        if columns is None:
-            raise ValueError(
-                "`validation_split` requires data in memory. Pass `validation_data` for a dataset. "
-                f"Received: validation_split={validation_split}, x of type {type(x).__name__}"
-            )
-        if y is None and not task.labels.optional:
-            raise ValueError("`validation_split` requires labels. Received: y=None")
-        y = y if y is None else task.labels.of_any_rows(y)
-        (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
-        if task.label_names is not None and y is not None:
-            _warn_of_untrained(y, validation_data[1])
-    if validation_data is not None:
-        size = batch_size if validation_batch_size is None else validation_batch_size
-        validation_data = source_of(task, "evaluate", *validation_parts(task, validation_data), batch_size=size)
-    data = source_of(task, "fit", x, y, sample_weight, batch_size, bool(shuffle), class_weight)
-    kind = kind_of(data) if task.reader.takes_either else None
-    if validation_data is not None:
-        check_kind(task, validation_data, kind)
-    callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or [])
-    if any(isinstance(callback, TrainingCheckpoint) for callback in callbacks):
-        check_apart(getattr(data, "position", None), getattr(validation_data, "position", None))
-    task.fitted_on = kind
-    return data, validation_data
+def divided(task, x, y, sample_weight, fraction):
+    """Returns data in memory as `Rows` to train on, and `Rows` to validate on, the last rows."""
+    task.reader.check(x, "fit")
+    rows = None if is_loader(x) else _rows_of(task, "fit", x, y, sample_weight)
+    rule = "`validation_split` requires data in memory. Pass `validation_data` for a dataset."
+    expect(rows is not None, rule, validation_split=fraction, x=x)
+    expect(y is not None or task.labels.optional, "`validation_split` requires labels.", y=None)
+    first, last = rows.split_last(fraction)
+    _warn_of_untrained(task, first.labels, last.labels)
+    return first, last
 
 
-def _warn_of_untrained(labels, held_out):
+def validation_of(task, data, batch_size):
+    """Returns `validation_data`, in any form that `fit` accepts, in the form that `evaluate` needs."""
+    return source_of(task, "evaluate", *validation_parts(task, data), batch_size=batch_size)
+
+
+def _warn_of_untrained(task, labels, held_out):
     """Logs a warning if classes occur in the last rows only, as in a file that is sorted by its labels."""
-    parts = (getattr(part, "tolist", lambda part=part: part)() for part in (labels, held_out))
-    train, last = ({label for label in part if isinstance(label, (str, int))} for part in parts)
-    if missing := last - train:
+    if task.label_names is None or not task.labels.per_row or labels is None or np.ndim(labels) != 1:
+        return
+    if missing := {int(label) for label in held_out} - {int(label) for label in labels}:
         log.warning(
             "`validation_split` holds out the last rows, and the classes %s occur only there, so nothing is trained on "
             "them. Shuffle the rows, or pass `validation_data` from `datasets.hold_out`, which divides each class.",
-            listed(sorted(missing, key=str)),
+            listed([task.label_names[label] for label in sorted(missing)]),
         )
 
 
@@ -378,7 +442,6 @@ def batch_of(task, method, x, y, sample_weight, class_weight=None):
     elif data.contents.seed is not None:  # The same seed draws other targets in each step.
         data.epoch = optimizers.batch_count(task.optimizer)
     inputs, labels, *weights = data[0]
-    task.labels.check_batch(inputs, len(next(iter(inputs.values()))), task)
     return (inputs, labels, weights[0] if weights else None), kind
 
 

@@ -299,10 +299,9 @@ class SpanReader(Reader):
 
     def restore(self, data, predict):
         # Batches of different lengths have outputs of different lengths.
-        logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
-        for part, found in predict.parts(data):
-            logits[part.order, :, : found.shape[2]] = found
-        return logits[np.unique(data.order)]
+        length = data.inputs["answer_mask"].shape[1]
+        rows = [row for row in predict.by_row(data) if row is not None]
+        return np.stack([np.pad(row, [(0, 0), (0, length - row.shape[1])], constant_values=HIDDEN) for row in rows])
 
 
 def best_spans(logits, windows, count, max_length, no_answer_threshold=None):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 import keras
 
 from keras_transfer.core.arrays import is_lazy
+from keras_transfer.core.expect import expect
 from keras_transfer.data import of_at_most, read_ahead
 from keras_transfer.text import is_text
 
@@ -46,18 +47,17 @@ class Stream:
             of batches before it.
         epoch: Integer. The epoch of the first reading.
         one_epoch: Boolean. Whether all readings draw what the first epoch draws, as for evaluation.
-        rank_of: Dict from the names of the model's inputs to their numbers of axes. Of inputs that have an axis more,
-            the second axis has the same size in all batches.
         is_static: Boolean. Whether the inputs have the same shape in all batches.
 
     Attributes:
         first: `Batches` of the first batch.
-        first_epoch: Integer. The epoch of the first reading, for the callbacks of `fit`.
+        epoch: Integer. The epoch of the next reading, which the `Progress` of a run sets.
+        first_epoch: Integer. The epoch of the first reading, at which a run begins.
         error: The error in a batch, which TensorFlow reports without its type, or `None`.
         position: `LoaderPosition`, or `None` if the loader has no state.
     """
 
-    def __init__(self, loader, prepare, *, epoch=0, one_epoch=False, rank_of=None, is_static=False):
+    def __init__(self, loader, prepare, *, epoch=0, one_epoch=False, is_static=False):
         self.loader, self.prepare, self.one_epoch = loader, prepare, one_epoch
         self.epoch, self.error, self.first_epoch = 0 if one_epoch else epoch, None, epoch
         batches, self._length = iter(loader), _length_of(loader)
@@ -71,9 +71,10 @@ class Stream:
         item = self.first[0]
         self._example, self._form = first, _form_of(item)
         is_plain = self.contents.prepare is None
-        self.spec = _spec_of(item, rank_of or {}, is_static and is_plain, loader if is_plain else None)
-        if self.count is not None and self.count < 2 and (self.count < 1 or next(batches, batches) is not batches):
-            raise _too_many(self.count)
+        in_parts = self.contents.layout.in_parts
+        self.spec = _spec_of(item, in_parts, is_static and is_plain, loader if is_plain else None)
+        if self.count is not None and self.count < 2:
+            self._check_count(self.count == 1 and next(batches, batches) is batches, "more")
 
     @property
     def contents(self):
@@ -108,10 +109,6 @@ class Stream:
             found = of_at_most(found, self._length)
         return read_ahead(found, self)
 
-    def callbacks(self):
-        """Returns the callbacks that tell the stream where `fit` is."""
-        return [_CountEpochs(self), *([] if self.position is None else [_CountBatches(self.position)])]
-
     def _items(self):
         epoch = self.epoch
         self.epoch += not self.one_epoch
@@ -132,23 +129,16 @@ class Stream:
             if number is None:
                 number = 0 if self.position is None else self.position.began
             item = self.prepare(batch, epoch, number)[0]
-            if _form_of(item) != self._form:
-                raise ValueError(
-                    "All batches of a loader must have the same form. "
-                    f"Received: {batch!r:.100}, after {self._example!r:.100}"
-                )
+            rule = "All batches of a loader must have the same form."
+            expect(_form_of(item) == self._form, rule, batch=batch, after=self._example)
             number += 1
-            if number == self.count and next(rest, rest) is not rest:  # Keras would silently ignore further batches.
-                raise _too_many(self.count)
+            if number == self.count:  # Keras would silently ignore further batches.
+                self._check_count(next(rest, rest) is rest, "more")
             yield item
-        if self.count not in (None, number or 0):
-            raise ValueError(
-                f"A loader must have as many batches as its `len()` returns, {self.count}. Received: {number or 0}"
-            )
+        self._check_count(self.count in (None, number or 0), number or 0)
 
-
-def _too_many(count):
-    return ValueError(f"A loader must have as many batches as its `len()` returns, {count}. Received: more")
+    def _check_count(self, is_right, found):
+        expect(is_right, f"A loader must have as many batches as its `len()` returns, {self.count}.", batches=found)
 
 
 def _length_of(loader):
@@ -167,7 +157,7 @@ def _form_of(item):
     return [(path, array.ndim, getattr(array.dtype, "kind", array.dtype)) for path, array in arrays]
 
 
-def _spec_of(item, rank_of, is_static, loader):
+def _spec_of(item, in_parts, is_static, loader):
     """Returns the `tf.TensorSpec`s of an item, with the sizes of its axes that are the same in all items.
 
     These are those that a `tf.data.Dataset` declares for what it contains, or with `is_static` all of them.
@@ -176,14 +166,12 @@ def _spec_of(item, rank_of, is_static, loader):
 
     declared = loader.element_spec if is_tf_dataset(loader) else ()
     declared = declared if isinstance(declared, tuple) else (declared,)
-    # Rows of several texts have equally many in each batch, and a loss that compares them must know how many.
-    in_parts = any(item[0][name].ndim > rank_of.get(name, 9) for name in item[0])
 
     def spec(array, of_loader):
         sizes = [None] * array.ndim
         if isinstance(of_loader, tf.TensorSpec) and of_loader.shape.rank == array.ndim:
             sizes = [size if size == own else None for size, own in zip(of_loader.shape, array.shape)]
-        if in_parts and array.ndim > 2:
+        if in_parts and array.ndim > 2:  # There are equally many texts in each row, and a loss must know how many.
             sizes[1] = array.shape[1]
         is_text = tf.is_tensor(array) or array.dtype == object
         return tf.TensorSpec(array.shape if is_static else sizes, tf.string if is_text else array.dtype)
@@ -195,34 +183,6 @@ def _spec_of(item, rank_of, is_static, loader):
         specs = specs if len(specs) == len(arrays) else [None] * len(arrays)
         found.append(tf.nest.pack_sequence_as(part, list(map(spec, arrays, specs))))
     return tuple(found)
-
-
-class _CountEpochs(keras.callbacks.Callback):
-    """Makes a stream draw the targets of the current epoch of `fit`, also in a run that is resumed in a later one."""
-
-    def __init__(self, stream):
-        super().__init__()
-        self.stream = stream
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.stream.epoch = self.stream.first_epoch + epoch
-
-
-class _CountBatches(keras.callbacks.Callback):
-    """Reports each trained batch to a `LoaderPosition`."""
-
-    def __init__(self, position):
-        super().__init__()
-        self.position = position
-
-    def on_train_begin(self, logs=None):
-        self.position.restart()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.position.trained(batch)
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.position.end_epoch()
 
 
 def position_of(loader, iterator, has_length, num_batches):

@@ -79,13 +79,10 @@ class WordReader(Reader):
         )
 
     def restore(self, data, predict):
-        if data.contents.places is None:
+        layout = data.contents.layout
+        if layout.row is None:
             return super().restore(data, predict)
-        logits = np.zeros((len(data.contents.places.row), len(self.labels.names)), "float32")
-        for part, outputs in predict.parts(data):
-            words, found = part.contents.places.word_outputs(part.order, outputs)
-            logits[words] = found
-        return data.contents.places.per_sentence(logits)
+        return layout.restore(predict.by_row(data, layout.positions))
 
     def nothing(self, model, columns):
         return super().nothing(model, columns) if isinstance(columns, dict) else []

@@ -40,9 +40,9 @@ def warn_of_impossible(batches, label_names, allowed):
     """Logs a warning if labels of sentences are not well-formed and therefore cannot be predicted."""
     if allowed is None or not batches.has_labels:
         return
-    places = batches.contents.places
+    layout = batches.contents.layout
     boundary, names = len(label_names), [*label_names, "the boundary"]
-    for number, ids in enumerate(places.per_sentence(batches.labels[places.row, places.position])):
+    for number, ids in enumerate(layout.restore([batches.labels[layout.row, layout.position]])):
         for place, (before, after) in enumerate(pairwise([boundary, *ids.tolist(), boundary])):
             if not allowed[before][after]:
                 log.warning(

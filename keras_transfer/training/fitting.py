@@ -15,16 +15,15 @@ from keras_transfer.training.progress import Progress, RunCallback, sync
 log = logging.getLogger("keras_transfer")
 
 
-def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
+def fit_in_run(fit, data, callbacks, options, *, settings=None):
     """Calls `fit` with its `Progress`, and with batches in the fastest form for Keras.
 
     Args:
         fit: Method `fit` of a `keras.Model`.
-        data: `Batches`, or anything else that `fit` accepts as `x`.
+        data: `Batches`, a `Stream`, or anything else that `fit` accepts as `x`.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
         options: Dict of the other arguments of `fit`.
         settings: Dict of what else influences the result. Defaults to `None`, for no settings.
-        position: Object with the state of the data, if `data` does not have it. Defaults to `None`.
 
     Returns:
         Keras's `History`.
@@ -33,7 +32,7 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     given = getattr(callbacks, "callbacks", callbacks)
     batches = data if hasattr(data, "planned") else None
     by_keras = batches is None or pipeline is data  # From a pipeline, Keras does not tell when an epoch ends.
-    progress = Progress(data if position is None else position, None, settings, batches, by_keras)
+    progress = Progress(data, None, settings, by_keras)
     # First, because all others see the weights that these leave.
     first = [progress, LastGradients()]
     if not any(isinstance(callback, ValidatedAverages) for callback in given):

@@ -20,13 +20,13 @@ class Progress(keras.callbacks.Callback):
     In `fit` of a model that is not a task, Keras does not call it. Callbacks then report to it what they are told.
 
     Args:
-        data: The dataset of the run, or the object that has its state. Defaults to `None`, for unknown data.
+        data: The dataset of the run, such as `Batches` or a `Stream`. Defaults to `None`, for unknown data.
         callbacks: List of all callbacks, in order. Defaults to `None`, for unknown ones.
         settings: Dict of the other settings of `fit` that influence the result. Defaults to `None`, for no settings.
-        batches: `Batches` that the run reads. Defaults to `None`, for other data.
         by_keras: Boolean. Whether Keras tells the batches when an epoch ends. Defaults to `True`.
 
     Attributes:
+        data: The dataset, or the position in a loader, which has its state.
         epoch: Integer. The current epoch, counted from 0.
         first: Integer. The batch with which this epoch began, which is not 0 if the run was resumed in it.
         batch: Integer. The number of batches of this epoch that are done, including those before `first`.
@@ -34,14 +34,16 @@ class Progress(keras.callbacks.Callback):
         restarts: Boolean. Whether the learning rate schedule begins again during the run.
     """
 
-    def __init__(self, data=None, callbacks=None, settings=None, batches=None, by_keras=True):
+    def __init__(self, data=None, callbacks=None, settings=None, by_keras=True):
         super().__init__()
-        self.data, self.callbacks, self.settings = data, callbacks, settings or {}
+        self._batches, self._stream = (data if hasattr(data, name) else None for name in ("planned", "for_keras"))
+        self._position = getattr(self._stream, "position", None)
+        self.data = data if self._position is None else self._position
+        self.callbacks, self.settings, self._by_keras = callbacks, settings or {}, by_keras
         self.epoch = self.first = self.batch = self.count = 0
         self.restarts, self._resumed = False, None
-        self._batches, self._by_keras = batches, by_keras
         # Keras may read a batch before the run, which ends an epoch, and how many there are in an epoch.
-        self._start = batches.state_dict() if batches is not None and by_keras else None
+        self._start = self._batches.state_dict() if self._batches is not None and by_keras else None
 
     def set_params(self, params):
         super().set_params(params)
@@ -62,7 +64,7 @@ class Progress(keras.callbacks.Callback):
         return self
 
     def __exit__(self, *error):
-        self.on_train_begin()  # `fit` may have failed before the run.
+        self._return()  # `fit` may have failed before the run.
         for callback in self.callbacks:
             if isinstance(callback, RunCallback):
                 callback.close()
@@ -70,12 +72,14 @@ class Progress(keras.callbacks.Callback):
     # === What Keras calls ===
 
     def on_train_begin(self, logs=None):
-        start, self._start = self._start, None
-        if start is not None:
-            self._batches.load_state_dict(start)
+        self._return()
+        if self._position is not None:
+            self._position.restart()
 
     def on_epoch_begin(self, epoch, logs=None):
         self.epoch = epoch
+        if self._stream is not None:
+            self._stream.epoch = self._stream.first_epoch + epoch
         self.first = self.batch = self._resumed[1] if self._resumed and epoch == self._resumed[0] else 0
         # After an interruption within an epoch, the step of the optimizer is not restored yet.
         if self.steps is not None and not self.restarts and not self.first:
@@ -91,10 +95,20 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         done = self.first + batch + 1
         self.batch, self.count = done, self.count + done - self.batch
+        if self._position is not None:
+            self._position.trained(batch)
 
     def on_epoch_end(self, epoch, logs=None):
         if not self._by_keras:
             self._batches.on_epoch_end()
+        if self._position is not None:
+            self._position.end_epoch()
+
+    def _return(self):
+        """Moves the batches back to where they were before Keras read any."""
+        start, self._start = self._start, None
+        if start is not None:
+            self._batches.load_state_dict(start)
 
 
 class RunCallback(keras.callbacks.Callback):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.data.contexts import windows_in_memory
+from keras_transfer.data.span_batching import windows_in_memory
 from keras_transfer.text import (
     BertPreprocessor,
     ByteBPETokenizer,
@@ -231,13 +231,13 @@ def test_columns_of_different_sizes_are_an_error():
         (lambda: span_batches((["who"], ["a", "b"]), None, preprocessor=preprocessor()), "Received: 1 and 2 texts"),
         (
             lambda: span_batches(["who"], None, preprocessor=preprocessor()),
-            r"must be a tuple.*Received: list \['who'\]",
+            r"must be a tuple.*Received: x=\['who'\]",
         ),
         (
             lambda: span_batches(([], []), [], preprocessor=preprocessor()),
-            "at least one question. Received: no questions",
+            "at least one question. Received: x=",
         ),
-        (lambda: span_batches(texts, [None] * 2, preprocessor=preprocessor()), "Received: 2 answers, 1 questions"),
+        (lambda: span_batches(texts, [None] * 2, preprocessor=preprocessor()), "Received: answers=2, questions=1"),
         (
             lambda: span_batches(texts, [None], preprocessor=preprocessor(), sample_weight=[1, 2]),
             r"Received: shape \(2,\) for 1",

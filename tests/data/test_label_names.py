@@ -86,7 +86,7 @@ def test_names_that_occur_become_the_names_of_the_classes():
     assert names_in([0, 2, 1]) == ["0", "1", "2"] and names_in([["x"], [], ["y", "x"]]) == ["x", "y"]
     with pytest.raises(ValueError, match="all names or all integers. Received: 1 of type int at position 1"):
         names_in(["a", 1])
-    with pytest.raises(ValueError, match=r"zeros and ones.*Received: an array of shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"zeros and ones.*Received: shape=\(2, 2\)"):
         names_in(np.eye(2, dtype=int))
 
 
@@ -216,7 +216,7 @@ def test_losses_by_name_train(model, loss):
 
 
 def test_names_that_differ_only_by_their_unicode_form_are_an_error():
-    with pytest.raises(ValueError, match="more than their Unicode form.* Received: 'cafe\u0301' at positions 0 and 2"):
+    with pytest.raises(ValueError, match=r"more than their Unicode form.*Received: 'caf\\xe9' and 'cafe\\u0301'"):
         of_words(WORDS, label_names=["caf\u00e9", "bar", "cafe\u0301"])
 
 

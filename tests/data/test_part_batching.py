@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_transfer.data.part_batching import with_placeholders
 from keras_transfer.data.planning import put_apart
+from keras_transfer.data.text_batching import with_placeholders
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, part_batches
 from tests.errors import check_errors
 
@@ -96,9 +96,9 @@ def test_characters_of_words_have_their_own_axis_after_the_length():
 
 
 test_columns_that_are_not_rows_of_texts_are_errors = check_errors(
-    ((["a", "b"], None, {}), "must be a tuple of at least two columns. Received: list"),
-    (((["a"],), None, {}), "must be a tuple of at least two columns. Received: a tuple of 1"),
-    (((["a", "b"], ["c"]), None, {}), "same number of texts. Received: [2, 1] texts"),
+    ((["a", "b"], None, {}), "must be a tuple of at least two columns. Received: x=['a', 'b']"),
+    (((["a"],), None, {}), "must be a tuple of at least two columns. Received: x=(['a'],)"),
+    (((["a", "b"], ["c"]), None, {}), "same number of texts. Received: counts=[2, 1]"),
     (((["a", "b"], ["c", None]), None, {}), "Texts must be strings, but 1 of 2 are not"),
     ((([], []), None, {}), "at least one text. Received: texts=[]"),
     (((["a"], ["b"]), [1, 0], {}), "number of labels must equal the number of texts. Received: 2 labels, 1 texts"),

@@ -6,8 +6,7 @@ import string
 import numpy as np
 import pytest
 
-from keras_transfer.data.contexts import windows_in_memory
-from keras_transfer.data.span_batching import answer_positions, answer_spans
+from keras_transfer.data.span_batching import answer_positions, answer_spans, windows_in_memory
 from keras_transfer.tasks.span_extractor import best_spans
 from keras_transfer.text import BertPreprocessor
 from tests.samples import REFERENCES, WHOLE, sample

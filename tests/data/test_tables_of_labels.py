@@ -43,7 +43,9 @@ def test_a_table_whose_columns_have_other_names_is_an_error():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(HOT, columns=["funny", "sad", "short"])
     model = of_words(WORDS, label_names=NAMES, multi_label=True)
-    with pytest.raises(ValueError, match=r"Expected the columns \['funny', .*Received: \['funny', 'sad', 'short'\]"):
+    with pytest.raises(
+        ValueError, match=r"columns of a table.* \['funny', .*Received: columns=\['funny', 'sad', 'short'\]"
+    ):
         model.labels.encode(table)
 
 
@@ -69,7 +71,7 @@ def test_a_table_of_one_column_is_a_column_of_labels_and_a_dict_is_an_error():
     model = of_words(WORDS, label_names=NAMES)
     np.testing.assert_array_equal(model.labels.encode(pandas.DataFrame({"label": ["sad", "funny"]})), [1, 0])
     assert names_in(pandas.DataFrame({"stars": [5, 1, 5]})) == names_in(np.array([[5], [1]])) == ["1", "5"]
-    with pytest.raises(ValueError, match=r"must be a list.*Received: a dict with the keys \['label'\]"):
+    with pytest.raises(ValueError, match=r"must be a list.*Received: labels={'label'"):
         model.labels.encode({"label": ["sad", "funny"]})
-    with pytest.raises(ValueError, match="must be a list, an array or a table column. Received: 'sad'"):
+    with pytest.raises(ValueError, match="must be a list, an array or a table column. Received: labels='sad'"):
         model.labels.encode("sad")

@@ -17,18 +17,21 @@ import numpy as np
 
 _INPUTS = "token_ids", "segment_ids", "padding_mask", "answer_mask"
 
-_ROWS = (list, tuple, np.ndarray)
+
+def _is_list(row, count=None):
+    return isinstance(row, (list, tuple, np.ndarray)) and count in (None, len(row))
+
+
+def _are_texts(row, count=None):
+    return _is_list(row, count) and all(isinstance(text, str) for text in row)
+
+
 _IS_ROW = {
     "texts": lambda row: isinstance(row, str),
-    "lists of words": lambda row: isinstance(row, _ROWS) and all(isinstance(word, str) for word in row),
-    "pairs of texts": lambda row: isinstance(row, _ROWS) and [isinstance(text, str) for text in row] == [True, True],
+    "lists of words": _are_texts,
+    "pairs of texts": lambda row: _are_texts(row, 2),
     "contexts and their choices": lambda row: (
-        isinstance(row, _ROWS)
-        and len(row) == 2
-        and isinstance(row[0], str)
-        and isinstance(row[1], _ROWS)
-        and len(row[1]) > 0
-        and all(isinstance(choice, str) for choice in row[1])
+        _is_list(row, 2) and isinstance(row[0], str) and _are_texts(row[1]) and len(row[1]) > 0
     ),
 }
 

@@ -43,7 +43,7 @@ def test_texts_and_arrays_become_batches_of_the_same_rows(model):
 
 def test_sentences_become_batches_of_words():
     data = tagger().dataset(WORDS, TAGS)
-    assert data.contents.places.sentence_lengths == [3, 1]
+    assert data.contents.layout.counts == [3, 1]
     assert sorted(data[0][1][data[0][1] >= 0].tolist()) == [0, 1, 1, 2]
 
 
@@ -120,7 +120,7 @@ def test_the_data_are_prepared_once(monkeypatch):
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        (ROWS, {"y": [0, 1, 1]}, "same number of rows. Received: {.*'token_ids': 2, 'y': 3}"),
+        (ROWS, {"y": [0, 1, 1]}, "same number of rows. Received: rows={.*'token_ids': 2, 'y': 3}"),
         (
             {"token_ids": np.ones((2, 3))},
             {},

@@ -127,9 +127,9 @@ def test_a_checkpoint_without_the_head_needs_a_new_one(tmp_path):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (["a b"], r"must be a tuple `\(contexts, choices\)`.* Received: list"),
-        ((["a"], [["b", "c"]], ["d"]), "Received: a tuple of 3"),
-        ((["a", "b"], [["b", "c"]]), "Received: 2 contexts, 1 lists of choices"),
+        (["a b"], r"must be a tuple `\(contexts, choices\)`.* Received: x=\['a b'\]"),
+        ((["a"], [["b", "c"]], ["d"]), r"Received: x=\(\['a'\], "),
+        ((["a", "b"], [["b", "c"]]), "Received: contexts=2, choices=1"),
         ((["a"], ["b"]), "Choices must be lists of texts. Received: 'b' at position 0"),
         ((["a"], [["b"]]), "at least two. Received: 1 choices"),
         ((["a", "b"], [["b", "c"], ["d", "e", "f"]]), "the same number of choices, 2. Received: 3 choices.*position 1"),

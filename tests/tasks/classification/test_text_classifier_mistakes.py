@@ -86,18 +86,18 @@ def test_arguments_that_do_not_apply_are_errors_and_not_ignored(model):
 
 
 def test_a_split_that_leaves_nothing_is_an_error_with_the_received_numbers(model):
-    with pytest.raises(ValueError, match="Received: 2 rows, 2 labels, validation_split=0.999"):
+    with pytest.raises(ValueError, match="Received: rows=2, labels=2, validation_split=0.999"):
         model.fit(["a", "b"], [0, 1], validation_split=0.999, verbose=0)
-    with pytest.raises(ValueError, match="Received: 4 rows, 2 labels"):
+    with pytest.raises(ValueError, match="Received: rows=4, labels=2"):
         model.fit(["a", "b", "c", "d"], [0, 1], validation_split=0.5, verbose=0)
 
 
 def test_missing_texts_and_empty_data_are_errors(model):
     with pytest.raises(ValueError, match=r"Received: \[None\]"):
         model.fit(["a", None], [0, 1], verbose=0)
-    with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):
+    with pytest.raises(ValueError, match="must have at least one row. Received: rows=0"):
         model.fit([], [], verbose=0)
-    with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):
+    with pytest.raises(ValueError, match="must have at least one row. Received: rows=0"):
         model.evaluate([], [], verbose=0)
 
 

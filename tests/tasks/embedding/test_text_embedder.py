@@ -262,6 +262,17 @@ def test_evaluate_and_validation_data_take_the_same_rows_as_fit():
     assert history["val_loss"][0] < expected
 
 
+def test_the_default_prompt_is_in_front_once_also_with_a_validation_split():
+    found, labels, options = [], [1.0, 0.5, -1.0, 0.0, 1.0], {"shuffle": False, "verbose": 0}
+    first, last = (
+        (tuple(column[part] for column in (TEXTS, OTHERS)), labels[part]) for part in (slice(3), slice(3, 5))
+    )
+    for x, y, further in (((TEXTS, OTHERS), labels, {"validation_split": 0.4}), (*first, {"validation_data": last})):
+        model = embedder(CosineSimilarityLoss(), prompts={"query": "good good "}, default_prompt_name="query")
+        found.append(model.fit(x, y, **options, **further).history)
+    assert found[0] == found[1]
+
+
 def test_a_row_counts_as_its_sample_weight_says():
     model = embedder(TripletLoss())
     rows = (TEXTS, OTHERS, THIRD)
@@ -385,7 +396,7 @@ def test_an_embedder_survives_keras_files_with_its_loss():
         (None, ((TEXTS[:1], OTHERS[:1]),), "a batch needs at least 2 rows. Use a larger `batch_size`"),
         (None, ((TEXTS,),), "at least two columns. Received: a tuple of 1"),
         (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRankingLoss` uses no labels. Leave out `y`."),
-        (None, ((TEXTS, OTHERS[:4]),), "All columns must contain the same number of texts. Received: [5, 4] texts"),
+        (None, ((TEXTS, OTHERS[:4]),), "All columns must contain the same number of texts. Received: counts=[5, 4]"),
         (TripletLoss(), ((TEXTS, OTHERS),), "`TripletLoss` takes rows of 3 texts."),
         (CosineSimilarityLoss(), ((TEXTS, OTHERS),), "`fit` requires labels. Received: y=None"),
         (CosineSimilarityLoss(), ((TEXTS, OTHERS), [0, 1, 0, 5, 0]), "between -1 and 1. Received: 5 at position 3"),

@@ -157,8 +157,8 @@ def fit(name, batches):
 
 GOOD = (TEXTS[:2], ["yes", "no"])
 test_a_mistake_is_one_clear_error = check_errors(
-    (("classes", [TEXTS[:2]]), "`fit` requires a dataset of `(inputs, labels)`. Received: batches without labels"),
-    (("classes", [([], [])]), "Each batch must have at least one row. Received: no rows"),
+    (("classes", [TEXTS[:2]]), "`fit` requires a dataset of `(inputs, labels)`. Received: y=None"),
+    (("classes", [([], [])]), "Each batch must have at least one row. Received: x=[]"),
     (("classes", [GOOD, (TEXTS[:2], ["yes", "maybe"])]), "'maybe' ... at position 1"),
     (("classes", [GOOD, (TEXTS[:3], ["yes", "no"])]), "Received: 2 labels, 3 texts"),
     (("classes", [{"text": TEXTS, "label": [0] * 4}]), "A dict must have the encoder's inputs ... ['text', 'label']"),
@@ -169,7 +169,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (("targets", [TEXTS]), "Raw text requires targets, or an `objective` that makes them"),
     (
         ("classes", [GOOD, (*GOOD, [1.0, 1.0])]),
-        "All batches of a loader must have the same form. Received: (['a good b'",
+        "All batches of a loader must have the same form. Received: batch=(['a good b'",
     ),
     call=fit,
 )

@@ -191,7 +191,7 @@ HIDDEN = {**ROWS, "mask_positions": np.array([[1], [1]])}
 test_rows_with_made_targets_have_no_weights = check_errors(
     (
         lambda: Batches(ROWS, sample_weight=np.ones(2)).with_targets(None),
-        "no weights ... Leave `sample_weight` out. Received: sample_weight of type ndarray",
+        "no weights ... Leave `sample_weight` out. Received: sample_weight=array",
     ),
 )
 test_a_mistake_is_one_clear_error = check_errors(
@@ -213,8 +213,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     (Loader([(HIDDEN, np.array([[3]]))]), "'token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors((HIDDEN, [[3]])), "'token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors(((TEXTS, TEXTS[:3]),)), "Received: 4 and 3 texts"),
-    (Loader(length=1), "A loader must have as many batches as its `len()` returns, 1. Received: more"),
-    (Loader([TEXTS[:2]] * 3, length=2), "A loader must have as many batches as its `len()` returns, 2. Received: more"),
-    (Loader(length=3), "A loader must have as many batches as its `len()` returns, 3. Received: 2"),
+    (Loader(length=1), "A loader must have as many batches as its `len()` returns, 1. Received: batches='more'"),
+    (
+        Loader([TEXTS[:2]] * 3, length=2),
+        "as many batches as its `len()` returns, 2. Received: batches='more'",
+    ),
+    (Loader(length=3), "A loader must have as many batches as its `len()` returns, 3. Received: batches=2"),
     call=fit,
 )

@@ -128,7 +128,7 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda: make(size=3).fit(streams(2)), "batches of 2 streams, and a task with streams=3"),
     (lambda: make(size=None).evaluate(streams(2)), "BidirectionalLM(encoder, streams=2)"),
     (lambda: make().fit(word_streams(TEXTS, OTHER, 2)), "must have the vocabulary and the `max_characters`"),
-    (lambda: word_streams(TEXTS, ElmoPreprocessor(), 2), "with a vocabulary ... ElmoPreprocessor without one"),
-    (lambda: streams(1000), "at least one word for each of 1000 texts ... Received: 70 words"),
+    (lambda: word_streams(TEXTS, ElmoPreprocessor(), 2), "with a vocabulary ... preprocessor=<ElmoPreprocessor"),
+    (lambda: streams(1000), "at least one word for each of 1000 texts ... Received: words=70"),
     (lambda: streams().shard(0, 2), "processes cannot share them. Received: index=0, count=2"),
 )

@@ -122,7 +122,10 @@ def test_wrong_arguments_are_an_error():
     for function, message in (
         (lambda: SpanExtractor("minilm-l6"), r"`encoder` must be a model. Use `from_pretrained\(...\)`"),
         (lambda: SpanExtractor(of_vectors), "must accept a dict of inputs and return a vector for each token"),
-        (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
+        (
+            lambda: SpanExtractor(encoder(), lambda texts: texts),
+            "must be a `BertPreprocessor`.*=a function",
+        ),
         (lambda: extractor(doc_stride=4, overlap=2), "either `doc_stride`.*Received: doc_stride=4, overlap=2"),
         (lambda: SpanExtractor(encoder(), preprocessor(sequence_length=64)), "must be at most 32"),
     ):

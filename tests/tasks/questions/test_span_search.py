@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.data.contexts import windows_in_memory
+from keras_transfer.data.span_batching import windows_in_memory
 from keras_transfer.tasks.span_extractor import best_spans, take_characters
 from keras_transfer.text import BertPreprocessor
 
