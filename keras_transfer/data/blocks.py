@@ -35,20 +35,29 @@ class View(Batches):
 class Blocks(View):
     """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
 
+    Rows begin at `starts` of each shard, and have special tokens.
+
     They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
     batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`.
     """
 
-    def __init__(self, rows, options, seed=None, source=None):
-        self.rows, self.check_preprocessor = rows, rows.form.check_preprocessor
-        super().__init__(rows.features, len(rows), options, seed, Contents(Layout("texts")), source)
+    def __init__(self, shards, starts, form, options, seed=None, source=None):
+        self.shards, self.starts, self.form, self.check_preprocessor = shards, starts, form, form.check_preprocessor
+        self._first = np.cumsum([0, *map(len, starts)])
+        super().__init__(form.features, int(self._first[-1]), options, seed, Contents(Layout("texts")), source)
 
     def _plan(self, seed, epoch):
         order = Shuffle(self.count, [seed, epoch]) if self.options.shuffle else np.asarray
         return Plan(self.options, self.count, order)
 
+    def ids(self, row):
+        """Returns the ids of a row without its special tokens."""
+        number = int(np.searchsorted(self._first, row, side="right")) - 1
+        shard, starts, at = self.shards[number], self.starts[number], int(row - self._first[number])
+        return shard.ids[starts[at] : starts[at + 1] if at + 1 < len(starts) else len(shard.ids)]
+
     def read(self, rows, length):
-        return self.rows.read(rows, length)
+        return self.form.pack([self.ids(row) for row in rows], length)
 
 
 class Column:
@@ -94,25 +103,3 @@ class Plan:
         if self._options.repeat == "even":  # A short batch repeats its own rows, so that replicas can share it.
             rows = np.resize(rows, self._options.rows_of(len(rows)))
         return self._options.lengths[-1], self._order(rows)
-
-
-class Rows:
-    """The rows of a corpus of at most a certain length, which begin at `starts` of each shard, with special tokens."""
-
-    def __init__(self, shards, starts, form):
-        self.shards, self.starts, self.form = shards, starts, form
-        self.features = form.features
-        self._first = np.cumsum([0, *map(len, starts)])
-
-    def __len__(self):
-        return int(self._first[-1])
-
-    def ids(self, row):
-        """Returns the ids of a row without its special tokens."""
-        number = int(np.searchsorted(self._first, row, side="right")) - 1
-        shard, starts, at = self.shards[number], self.starts[number], int(row - self._first[number])
-        return shard.ids[starts[at] : starts[at + 1] if at + 1 < len(starts) else len(shard.ids)]
-
-    def read(self, rows, length):
-        """Returns a dict of int32 arrays [rows, length], the inputs of an encoder."""
-        return self.form.pack([self.ids(row) for row in rows], length)

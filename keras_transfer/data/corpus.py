@@ -17,7 +17,7 @@ from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, instance
 from keras_transfer.core.files import file_digest, read_json, write_json
 from keras_transfer.core.folder_lock import lock_folder
 from keras_transfer.data.batching import Batches
-from keras_transfer.data.blocks import Blocks, Rows
+from keras_transfer.data.blocks import Blocks
 from keras_transfer.data.building import build_shards, check_begin
 from keras_transfer.data.pair_rows import OBJECTIVES, PairRows, Pairs
 from keras_transfer.data.planning import Options
@@ -230,10 +230,10 @@ class Corpus:
         width = length - self._form.num_special_tokens
         rule = f"`length` must be greater than {self._form.num_special_tokens}, the number of special tokens of a row."
         expect(width >= 1, rule, length=length)
-        rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
-        _check_remainder(len(rows), batch_size, drop_remainder)
+        starts = [row_starts(shard, packing, width) for shard in self._shards]
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
-        return Blocks(rows, options, seed, {"corpus": self._digest, "packing": packing})
+        source = {"corpus": self._digest, "packing": packing}
+        return _checked(Blocks(self._shards, starts, self._form, options, seed, source))
 
     @expects(window=integer(1), lengths=list_of(integer(1), 1), **_VIEW)
     def streams(
@@ -346,7 +346,7 @@ class Corpus:
         rows = PairRows(self._shards, self._form, separator, length, objective, float(short))
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
         found = Pairs(rows, options, seed, {"corpus": self._digest, "objective": objective, "short": float(short)})
-        _check_remainder(len(found.real), batch_size, drop_remainder)
+        _checked(found)
         if objective == "next_sentence":
             others = float(rows.labels(rows.starts(found.seed, 0), found.seed, 0).mean())
             log.info(
@@ -357,10 +357,12 @@ class Corpus:
         return found
 
 
-def _check_remainder(count, batch_size, drop_remainder):
-    """Raises a `ValueError` if the only batch of a view would be left out."""
-    rule = f"`drop_remainder=True` requires at least one full batch of {batch_size} rows. Use a smaller `batch_size`."
-    expect(not drop_remainder or count >= batch_size, rule, rows=count)
+def _checked(view):
+    """Returns a view of a corpus, or raises a `ValueError` if its only batch would be left out."""
+    size = view.options.batch_size
+    rule = f"`drop_remainder=True` requires at least one full batch of {size} rows. Use a smaller `batch_size`."
+    expect(not view.options.drop_remainder or view.count >= size, rule, rows=view.count)
+    return view
 
 
 def _begin(folder, settings):

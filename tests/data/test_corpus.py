@@ -141,7 +141,7 @@ def test_packing_loses_no_id(tmp_path, packing):
     texts = [*documents(30), "a " * 50, "b"]  # one line is longer than three rows
     corpus = build(tmp_path / "corpus", texts, shard_size=10**6)
     blocks = corpus.blocks(16, packing=packing, shuffle=False)
-    rows = [blocks.rows.ids(row).tolist() for row in range(len(blocks.rows))]
+    rows = [blocks.ids(row).tolist() for row in range(blocks.count)]
     assert flat(rows) == flat(expected_ids(texts))
     assert max(map(len, rows)) <= 14
     if packing == "stream":
@@ -283,7 +283,7 @@ def test_a_run_that_was_stopped_within_an_epoch_goes_on_and_gives_the_same_weigh
 
     def train(*callbacks):
         model, blocks, read = linear(), corpus.blocks(16, batch_size=4, seed=0), []
-        blocks.rows.ids = lambda row, ids=blocks.rows.ids: (read.append(row), ids(row))[1]
+        blocks.ids = lambda row, ids=blocks.ids: (read.append(row), ids(row))[1]
         data = blocks.with_targets(lambda inputs, random: (inputs["token_ids"][:, 1:5], inputs["token_ids"][:, 5] % 3))
         tell(callbacks, data)
         model.fit(data, epochs=2, verbose=0, shuffle=False, callbacks=list(callbacks))
