@@ -178,8 +178,8 @@ def _batch_arrays(task, columns, y, sample_weight, batch_size, shuffle):
                 "Labels of prepared inputs must be an array. Received: rows of different lengths"
             ) from error
     sample_weight = None if sample_weight is None else check_weights(to_numpy(sample_weight))
-    given = {**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}
-    rows = {name: column.shape[0] if column.ndim else None for name, column in given.items() if column is not None}
+    given = sorted({**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}.items())
+    rows = {name: column.shape[0] if column.ndim else None for name, column in given if column is not None}
     rule = "Inputs, labels and sample weights must have the same number of rows."
     expect(len(set(rows.values())) == 1, rule, rows=rows)
     check_rows_of_batches(batch_size)

@@ -394,7 +394,7 @@ def test_an_embedder_survives_keras_files_with_its_loss():
         (None, (TEXTS,), "`fit` expects rows of several texts: a tuple of columns"),
         (None, (TEXTS, [1, 0, 1, 0, 1]), "`fit` expects rows of several texts: a tuple of columns"),
         (None, ((TEXTS[:1], OTHERS[:1]),), "a batch needs at least 2 rows. Use a larger `batch_size`"),
-        (None, ((TEXTS,),), "at least two columns. Received: a tuple of 1"),
+        (None, ((TEXTS,),), "at least two columns. Received: x=("),
         (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRankingLoss` uses no labels. Leave out `y`."),
         (None, ((TEXTS, OTHERS[:4]),), "All columns must contain the same number of texts. Received: counts=[5, 4]"),
         (TripletLoss(), ((TEXTS, OTHERS),), "`TripletLoss` takes rows of 3 texts."),
