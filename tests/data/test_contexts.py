@@ -121,7 +121,7 @@ def test_a_question_that_leaves_no_room_is_an_error_with_its_position():
 def test_a_preprocessor_without_offsets_is_an_error():
     no_start = TokenPreprocessor(ByteBPETokenizer(VOCABULARY, MERGES), Packing(pad="<pad>"))
     for wrong, message in (
-        (ElmoPreprocessor(), "must be a `BertPreprocessor`, or a `TokenPreprocessor`.*Received: ElmoPreprocessor"),
+        (ElmoPreprocessor(), "must be a `BertPreprocessor`, or a `TokenPreprocessor`.*preprocessor=<ElmoPreprocessor"),
         (None, "Received: NoneType"),
         (no_start, "must have a token in front of the question"),
     ):
