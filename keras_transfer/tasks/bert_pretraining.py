@@ -9,42 +9,29 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED
 from keras_transfer.encoders import encode, initializer_on
 from keras_transfer.layers import Dropout
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames
-from keras_transfer.tasks.hidden_tokens import (
-    HiddenTokenReader,
-    HiddenTokens,
-    HiddenTokenTask,
-    check_reads_ahead,
-    tokens_of,
-)
+from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked_lm import TokenHead, check_masks
 from keras_transfer.tasks.named_labels import NamedLabels
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature
+from keras_transfer.tasks.task import Signature, texts_named
 from keras_transfer.text import check_rows_of_batches
 
 _TOKENS, _PAIR = "masked_tokens", "segment_pair"
 
 
-class SegmentPairReader(HiddenTokenReader):
+class SegmentPairReader(Reader):
     """Accepts pairs of texts with labels that say whether they belong together, some of whose tokens are hidden."""
 
     takes_texts = False
     takes_either = True  # A task that was trained on pairs is exported for pairs.
-
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        if sample_weight is not None:
-            raise ValueError(
-                f"`sample_weight` must be None, since a `{self.task_name}` weights the tokens that it hides equally. "
-                "Received: sample_weight"
-            )
-        return Reader.batches(self, columns, y, None, batch_size, shuffle)
 
     def inputs(self, x):
         inputs = super().inputs(x)
@@ -146,9 +133,9 @@ class BertPretraining(HiddenTokenTask):
         outputs = {_TOKENS: head(sequence, positions), _PAIR: pair_logits(head_dropout(pooled))}
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
-        reader = SegmentPairReader(preprocessor, type(self).__name__, "score_pairs")
+        reader = SegmentPairReader(preprocessor, "`score_pairs(texts)` for texts")
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
-        labels = NamedLabels(**{_TOKENS: HiddenTokens(objective, table.input_dim), _PAIR: ClassNames(["0", "1"])})
+        labels = NamedLabels(**{_TOKENS: HiddenTokens(table.input_dim, objective), _PAIR: ClassNames(["0", "1"])})
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
 
     @property
@@ -203,12 +190,10 @@ class BertPretraining(HiddenTokenTask):
         Raises:
             ValueError: If `pairs=False`.
         """
-        if not pairs:
-            raise ValueError("A `BertPretraining` expects pairs of texts. Use `pairs=True`. Received: pairs=False")
+        expect(pairs, "A `BertPretraining` expects pairs of texts. Use `pairs=True`.", pairs=pairs)
 
         def score(text, text_pair):
             outputs = self(self.reader.inputs((text, text_pair)), training=False)
             return {"probability": ops.softmax(outputs[_PAIR])[:, 0]}
 
-        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in ("text", "text_pair")}
-        return {"serving_default": Signature(score, texts)}
+        return {"serving_default": Signature(score, texts_named("text", "text_pair"))}

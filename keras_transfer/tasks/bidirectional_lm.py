@@ -9,8 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import check_numbers, to_numpy
-from keras_transfer.core.expect import FRACTION, expects, integer
+from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import FRACTION, expect, expects, integer
 from keras_transfer.data import UNUSED
 from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders import ElmoEncoder, select_inputs
@@ -18,11 +18,11 @@ from keras_transfer.layers import Dropout, SampledSoftmax
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
-from keras_transfer.tasks.labels import Labels, OwnLoss, lacks_targets
-from keras_transfer.tasks.next_tokens import NextTokenReader
+from keras_transfer.tasks.hidden_tokens import in_batches
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature, Task
-from keras_transfer.text import BEGIN, END, ElmoPreprocessor, check_rows_of_batches, to_list
+from keras_transfer.tasks.task import Signature, Task, texts_named
+from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
+from keras_transfer.text import BEGIN, END, ElmoPreprocessor
 
 TASK = "BidirectionalLM"
 
@@ -46,11 +46,8 @@ class BidirectionalScores:
 
 def check_elmo(encoder):
     """Raises a `ValueError` if an encoder is not an `ElmoEncoder`."""
-    if not isinstance(encoder, ElmoEncoder):
-        raise ValueError(
-            "`encoder` must be an `ElmoEncoder`, which has separate outputs for both directions. "
-            f"Received: {type(encoder).__name__}"
-        )
+    rule = "`encoder` must be an `ElmoEncoder`, which has separate outputs for both directions."
+    expect(isinstance(encoder, ElmoEncoder), rule, encoder=encoder)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -160,7 +157,9 @@ class BidirectionalLM(Task):
         Returns:
             Tuple of two integers, the ids of `<S>` and `</S>`.
         """
-        return sentence_ends(self.preprocessor)
+        if self.preprocessor is None or not self.preprocessor.has_vocabulary:
+            return 0, 1
+        return self.preprocessor.token_to_id(BEGIN), self.preprocessor.token_to_id(END)
 
     # === Training ===
 
@@ -180,11 +179,7 @@ class BidirectionalLM(Task):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean of the losses of both directions, each the mean over its words."""
-        if sample_weight is not None:
-            raise ValueError(
-                f"A `{TASK}` does not support sample weights. Received: sample_weight of type "
-                f"{type(sample_weight).__name__}"
-            )
+        expect(sample_weight is None, f"A `{TASK}` does not support sample weights.", sample_weight=sample_weight)
         real = ops.cast(y >= 0, "float32")
         sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
         return share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses])))
@@ -211,14 +206,9 @@ class BidirectionalLM(Task):
                 if `batch_size` is not a positive integer.
         """
         self.reader.require_words()
-        check_rows_of_batches(batch_size)
-        if not self.reader.accepts(texts) or isinstance(texts, tuple):
-            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
-        texts, found = to_list(texts), []
-        for start in range(0, len(texts), batch_size):
-            inputs = {
-                name: np.asarray(each) for name, each in self.reader.inputs(texts[start : start + batch_size]).items()
-            }
+        found: list[Any] = []
+        for _, inputs in in_batches(self, texts, batch_size):
+            inputs = {name: np.asarray(each) for name, each in inputs.items()}
             targets = target_words(inputs["word_ids"], inputs["padding_mask"], *self.sentence_ends())
             losses = self.predict_on_batch({**inputs, "targets": targets.astype("int32")})
             found += [-row[: length + 1] for row, length in zip(losses, inputs["padding_mask"].sum(axis=1))]
@@ -253,7 +243,7 @@ class BidirectionalLM(Task):
             losses = self({**inputs, "targets": targets}, training=False)
             return {"log_likelihood": -ops.sum(ops.where(targets >= 0, losses, 0.0), axis=1)}
 
-        return {"serving_default": Signature(score, {"text": keras.KerasTensor((None,), "string")}), **signatures}
+        return {"serving_default": Signature(score, texts_named("text")), **signatures}
 
 
 def target_words(word_ids, padding_mask, begin, end, backend=np):
@@ -291,73 +281,38 @@ class SentenceReader(NextTokenReader):
             raise ValueError(f"A `{TASK}` accepts single texts, not pairs. Received: {x!r:.100}")
         return super().columns(x)
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        if y is not None or sample_weight is not None:
-            raise ValueError(
-                f"A `{TASK}` makes its targets from texts. Leave `y` and `sample_weight` out. "
-                f"Received: {'sample_weight' if y is None else 'y'}"
-            )
-        return super().batches(columns, None, None, batch_size, shuffle)
 
-
-class WordsOnBothSides(OwnLoss, Labels):
+class WordsOnBothSides(TokenTargets):
     """The next and the previous words, which replace labels."""
 
-    task_name = TASK
-    are_ids = of_places = True
-    optional = True
+    of_places = own_loss = True
     made_inputs = ("targets",)
-
-    def __init__(self, count):
-        self.count = count
-
-    def check(self, labels, loss=None):
-        labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
-        kind = labels.dtype.kind
-        if labels.shape[2:] != (2,) or kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():
-            raise ValueError(
-                f"A `{TASK}` makes its targets from texts. Leave `y` out. Targets of prepared data must be integers "
-                f"[batch, places, 2] below {self.count}, and {UNUSED} at unused places. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
+    axes = (None, None, 2)
 
     def targets(self, data, task):
         if hasattr(data, "num_streams"):
             check_streams(data.num_streams, task.streams, TASK)
-        names = list(data.inputs)
-        if not lacks_targets(data, self.made_inputs):
-            if data.contents.prepare is None and "targets" not in names:
-                raise ValueError(
-                    f"A `{TASK}` makes its targets from texts. Remove the labels from the data. "
-                    f"Received: labels, and the inputs {names}"
-                )
-            return data
-        if "word_ids" not in names:
-            if task.preprocessor is not None:
-                task.reader.require_words()
-            raise ValueError(
-                "Prepared data must have `word_ids`, the positions of the words in the vocabulary, which an "
-                f"`ElmoPreprocessor` with a vocabulary returns. Received: inputs {names}"
-            )
+        return super().targets(data, task)
+
+    def draws(self, task):
         begin, end = task.sentence_ends()
 
         def make(inputs, random):
-            words = np.asarray(inputs["word_ids"])
-            if words.size and (words.min() < 0 or words.max() >= self.count):
+            if "word_ids" not in inputs:
+                if task.preprocessor is not None:
+                    task.reader.require_words()
                 raise ValueError(
-                    f"`word_ids` must be from 0 to {self.count - 1}, the words of the vocabulary. "
-                    f"Received: {words.min()} to {words.max()}"
+                    "Prepared data must have `word_ids`, the positions of the words in the vocabulary, which an "
+                    f"`ElmoPreprocessor` with a vocabulary returns. Received: inputs {[*inputs]}"
                 )
+            words = np.asarray(inputs["word_ids"])
+            rule = f"`word_ids` must be from 0 to {self.count - 1}, the words of the vocabulary."
+            expect(((words >= 0) & (words < self.count)).all(), rule, word_ids=words)
             found = target_words(words, np.asarray(inputs["padding_mask"]), begin, end).astype("int32")
             inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
             return {**inputs, "targets": found}, found
 
-        return data.with_targets(make)
-
-    def class_weight(self, weights, labels=None):
-        raise ValueError(
-            f"`class_weight` cannot be used with a language model. Received: class_weight={weights!r:.100}"
-        )
+        return make
 
 
 class LossPerplexity(Perplexity):
@@ -399,11 +354,8 @@ def check_words(preprocessor, vocabulary_size):
 
     It is that of the preprocessor, whose vocabulary a `.keras` file restores after the model, if none is given.
     """
-    if preprocessor is not None and not isinstance(preprocessor, ElmoPreprocessor):
-        raise ValueError(
-            "`preprocessor` must be a `text.ElmoPreprocessor` with a vocabulary. "
-            f"Received: {type(preprocessor).__name__}"
-        )
+    rule = "`preprocessor` must be a `text.ElmoPreprocessor` with a vocabulary."
+    expect(preprocessor is None or isinstance(preprocessor, ElmoPreprocessor), rule, preprocessor=preprocessor)
     found = len(preprocessor.vocabulary) if preprocessor is not None and preprocessor.has_vocabulary else None
     if found is None and vocabulary_size is None:
         raise ValueError(
@@ -411,16 +363,6 @@ def check_words(preprocessor, vocabulary_size):
             "`ElmoPreprocessor(vocabulary=text.word_vocabulary(texts))`, or `vocabulary_size` for prepared ids. "
             "Received: neither"
         )
-    if None not in (found, vocabulary_size) and found != vocabulary_size:
-        raise ValueError(
-            f"`vocabulary_size` must be {found}, the number of words of the preprocessor. Leave it out. "
-            f"Received: vocabulary_size={vocabulary_size}"
-        )
+    rule = f"`vocabulary_size` must be {found}, the number of words of the preprocessor. Leave it out."
+    expect(None in (found, vocabulary_size) or found == vocabulary_size, rule, vocabulary_size=vocabulary_size)
     return vocabulary_size if found is None else found
-
-
-def sentence_ends(preprocessor):
-    """Returns the ids of `<S>` and `</S>`, which are 0 and 1 without a vocabulary."""
-    if preprocessor is None or not preprocessor.has_vocabulary:
-        return 0, 1
-    return preprocessor.token_to_id(BEGIN), preprocessor.token_to_id(END)

@@ -93,17 +93,12 @@ def remember_fit(task, before, callbacks):
     # Without `epoch`, another callback has failed before the run began.
     if history is None or history is before or not getattr(history, "epoch", None):
         return
-    restoring = [each.best_epoch for each in callbacks if _restores(each)]
+    stopping = [each for each in callbacks if isinstance(each, keras.callbacks.EarlyStopping)]
+    restoring = [each.best_epoch for each in stopping if each.restore_best_weights and each.best_weights is not None]
     record = FitRecord(history.epoch[-1] + 1, restoring[-1] if restoring else None)
     # A run with `initial_epoch` continues the one before it, or an earlier checkpoint of it.
     continues = task.fits and 0 < history.epoch[0] <= task.fits[-1].epochs
     task.fits = (*(task.fits[:-1] if continues else task.fits), record)
-
-
-def _restores(callback):
-    """Returns whether a callback has restored the weights of its best epoch."""
-    is_one = isinstance(callback, keras.callbacks.EarlyStopping)
-    return is_one and callback.restore_best_weights and callback.best_weights is not None
 
 
 def training_of(task):

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.encoders import carries_state, decodes_with_cache, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings
@@ -18,9 +18,9 @@ from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
 from keras_transfer.tasks.likelihood import Likelihood
-from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature, Task
+from keras_transfer.tasks.task import Signature, Task, texts_named
+from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens
 from keras_transfer.text import TokenPreprocessor, align_ragged_right, take_pieces
 
 
@@ -131,11 +131,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
         # === Layers ===
         check_causal(encoder)
-        if streams is not None and not carries_state(encoder):
-            raise ValueError(
-                "`streams` requires a recurrent encoder, such as `AWDLSTMEncoder`. "
-                f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
-            )
+        rule = "`streams` requires a recurrent encoder, such as `AWDLSTMEncoder`."
+        expect(streams is None or carries_state(encoder), rule, streams=streams, encoder=encoder)
         count = encoder.token_embedding.input_dim
         use_bias = not tied if use_bias is None else bool(use_bias)
         if tied:
@@ -198,8 +195,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             new = ops.logical_and(place >= length, place < found["end"][:, None])
             return {"continuation": take_pieces(found["tokens"], new, pieces)}
 
-        text = keras.KerasTensor((None,), "string")
-        return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
+        return {"serving_default": Signature(continue_text, texts_named("text")), **signatures}
 
     # === Labels by likelihood ===
 

@@ -8,7 +8,7 @@ import warnings
 
 import keras
 
-from keras_transfer.core.expect import integer
+from keras_transfer.core.expect import expect, integer
 from keras_transfer.core.names import belongs, listed
 from keras_transfer.keras_internals import accumulation_steps, layer_tracking
 from keras_transfer.training import check_schedule_free
@@ -27,7 +27,8 @@ def check_preprocessor(encoder, reader):
             if key in reader.makes:
                 continue
             shape = made[key].shape if key in made else None
-            if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
+            fits = shape is not None and len(shape) == len(tensor.shape)
+            if not fits or any(a != b and None not in (a, b) for a, b in zip(shape[2:], tensor.shape[2:])):
                 shapes = {key: value.shape for key, value in made.items()}
                 lacks_segments = key == "segment_ids" and shape is None
                 advice = " Use a `BertPreprocessor`, or a `Packing` with `segments`." if lacks_segments else ""
@@ -36,7 +37,7 @@ def check_preprocessor(encoder, reader):
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
     rows = getattr(encoder, "vocabulary_size", None)
-    words = check_sizes(preprocessor, getattr(encoder, "max_sequence_length", None), rows)
+    words = check_sizes(preprocessor, encoder, rows)
     if words is not None and rows is not None and words != rows:
         log.warning(
             "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both "
@@ -46,15 +47,9 @@ def check_preprocessor(encoder, reader):
         )
 
 
-def check_lengths(task):
-    """Raises a `ValueError` if the preprocessor, which may have changed, no longer fits the encoder of a task."""
-    encoder = task.encoder
-    rows = getattr(encoder, "vocabulary_size", None)
-    check_sizes(task.preprocessor, getattr(encoder, "max_sequence_length", None), rows)
-
-
-def check_sizes(preprocessor, positions, rows, name="preprocessor"):
+def check_sizes(preprocessor, encoder, rows, name="preprocessor"):
     """Returns the vocabulary size of a preprocessor, or `None`, after comparing its sizes with the encoder's."""
+    positions = getattr(encoder, "max_sequence_length", None)
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     if tokens is not None and positions is not None and tokens > positions:
         raise ValueError(
@@ -188,12 +183,9 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
         value = options.get(name)
         if value is not None and (name != "validation_freq" or isinstance(value, numbers.Real)):
             integer(1).check(name, value)
-    if not isinstance(validation_split, numbers.Real):
-        raise ValueError(
-            f"`validation_split` must be a number between 0 and 1. Received: validation_split={validation_split!r:.100}"
-        )
-    if isinstance(shuffle, str):
-        raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
+    rule = "`validation_split` must be a number between 0 and 1."
+    expect(isinstance(validation_split, numbers.Real), rule, validation_split=validation_split)
+    expect(not isinstance(shuffle, str), "`shuffle` must be a boolean.", shuffle=shuffle)
     for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or []):
         if not isinstance(callback, keras.callbacks.Callback):
             advice = " Create it: add `()` after its name." if isinstance(callback, type) else ""
@@ -201,10 +193,6 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
             raise ValueError(
                 f"`callbacks` must be a list of `keras.callbacks.Callback`s.{advice} Received: {callback!r:.100}"
             )
-
-
-def _compatible(shape, other):
-    return all(a == b or None in (a, b) for a, b in zip(shape, other))
 
 
 def _vocabulary_size(preprocessor):

@@ -1,7 +1,5 @@
 """Labels that are classes: one for each text, or any number of them."""
 
-import math
-import numbers
 from collections.abc import Mapping
 
 import keras
@@ -9,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.arrays import to_array
+from keras_transfer.core.expect import expect, number
 from keras_transfer.core.names import advice_on_label
 from keras_transfer.data import (
     are_empty,
@@ -23,16 +22,24 @@ from keras_transfer.data import (
 )
 from keras_transfer.metrics import AUC, ExpectedCalibrationError, F1Score, MatthewsCorrelation, Precision, Recall
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, takes_vectors
-from keras_transfer.tasks.labels import Labels, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, check_each, flat_labels
 
 _UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
 _SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
+_NAMED = " Convert names with `model.labels.encode(labels)`."
+_NAMED_METRICS = {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
 
 
 class ClassNames(Labels):
     """One class for each text: its name, or its position in the list of names, which are in the order of the logits."""
 
     per_row = True
+    named_losses = NAMED_LOSSES
+    named_metrics = {
+        **_NAMED_METRICS,
+        "matthews_correlation": MatthewsCorrelation,
+        "expected_calibration_error": ExpectedCalibrationError,
+    }
 
     def __init__(self, names):
         self.names = checked_names(names)
@@ -40,15 +47,8 @@ class ClassNames(Labels):
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    def named_losses(self):
-        return NAMED_LOSSES
-
     def metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def named_metrics(self):
-        of_one = {"matthews_correlation": MatthewsCorrelation, "expected_calibration_error": ExpectedCalibrationError}
-        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC, **of_one}
 
     def encode(self, labels):
         labels = in_order_of_names(labels, self.names)
@@ -91,6 +91,11 @@ class MultiHot(Labels):
 
     one_of = False
     problem_type = "multi_label_classification"
+    named_losses = {
+        "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
+        "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+    }
+    named_metrics = _NAMED_METRICS
 
     def __init__(self, names, thresholds=None):
         self.names = checked_names(names)
@@ -99,17 +104,8 @@ class MultiHot(Labels):
     def loss(self):
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
-    def named_losses(self):
-        return {
-            "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
-            "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
-        }
-
     def metrics(self):
         return [keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")]
-
-    def named_metrics(self):
-        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
 
     def encode(self, labels):
         labels = in_order_of_names(labels, self.names)
@@ -120,12 +116,6 @@ class MultiHot(Labels):
 
     def check(self, labels, loss=None):
         check_multi_hot(labels, len(self.names))
-
-    def class_weight(self, weights, labels=None):
-        raise ValueError(
-            "`class_weight` cannot be used with `multi_label=True`. Use `loss='focal'` for rare labels. "
-            f"Received: class_weight={weights!r:.100}"
-        )
 
     def probabilities(self, logits):
         """Returns the probability of each class, a tensor or array like `logits`."""
@@ -162,7 +152,13 @@ def weights_of_classes(weights, names, labels=None):
         counts = np.bincount(labels[labels >= 0].astype(int), minlength=len(names)).tolist()
         # A class without labels has no weight to balance.
         weights = {i: sum(counts) / (len(counts) * count) if count else 1.0 for i, count in enumerate(counts)}
-    check_weights_of_classes(weights, len(names))
+    rule = (
+        f"`class_weight` must be a dict from classes, integers from 0 to {len(names) - 1}, to finite weights of at "
+        "least 0. Names in `label_names` and 'balanced' are accepted, too."
+    )
+    classes, weight = range(len(names)), number(0)
+    fits = isinstance(weights, Mapping) and all(key in classes and weight.is_met(weights[key]) for key in weights)
+    expect(fits, rule, class_weight=weights)
     return {i: weights.get(i, 1.0) for i in range(len(names))}  # Keras requires each class that occurs.
 
 
@@ -180,7 +176,7 @@ def check_class_labels(labels, count, vectors=None, hint=""):
         hint: String. Advice about rows with several labels, as a sentence of the error message.
     """
     expected = f"Labels must be integers from 0 to {count - 1}"
-    values = _as_numbers(labels, f"{expected}, one for each text", hint)
+    values = as_numbers(labels, f"{expected}, one for each text", hint, _NAMED)
     shape = f"{values.dtype} of shape {values.shape}"
     if not values.size or (vectors is not False and values.ndim == 2 and values.shape[1] == count):
         return  # The number of labels is checked together with the number of texts.
@@ -194,11 +190,8 @@ def check_class_labels(labels, count, vectors=None, hint=""):
         one_hot = values.ndim == 2 and (values.sum(axis=1) == 1).all()
         raise ValueError(f"{expected}, one for each text.{'' if one_hot else hint} Received: {shape}")
     with np.errstate(invalid="ignore"):
-        [*wrong] = np.flatnonzero((values < 0) | (values >= count) | (values % 1 != 0))
-    if wrong:
-        value = values[wrong[0]]
-        advice = advice_on_label(value) if value % 1 else ""
-        raise ValueError(f"{expected}.{advice} Received: {value} at position {wrong[0]}")
+        valid = (values >= 0) & (values < count) & (values % 1 == 0)
+    check_each(values, valid, f"{expected}.", lambda value: advice_on_label(value) if value % 1 else "")
 
 
 def check_multi_hot(labels, count):
@@ -206,44 +199,10 @@ def check_multi_hot(labels, count):
     expected = (
         f"Labels of a classifier with `multi_label=True` must be lists of names, or numbers of shape [texts, {count}]"
     )
-    values = _as_numbers(labels, expected)
+    values = as_numbers(labels, expected, named=_NAMED)
     if values.ndim and not len(values):
         return  # The number of labels is checked together with the number of texts.
     if values.ndim != 2 or values.shape[1] != count:
         raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
     with np.errstate(invalid="ignore"):
-        wrong = np.argwhere(~((values >= 0) & (values <= 1)))
-    if len(wrong):
-        place = tuple(wrong[0].tolist())
-        raise ValueError(f"{expected}, each from 0 to 1. Received: {values[place]} at position {place}")
-
-
-def _as_numbers(labels, expected, hint=""):
-    try:
-        values = to_array(labels)
-    except ValueError as error:
-        raise ValueError(f"{expected}.{hint} Received: rows of different lengths") from error
-    if values.dtype.kind in "biuf":
-        return values
-    for index, label in enumerate(np.asarray(labels, object).ravel()):
-        if not isinstance(label, numbers.Real):
-            advice = " Convert names with `model.labels.encode(labels)`." if isinstance(label, str) else ""
-            raise ValueError(f"{expected}.{advice} Received: {label!r:.100} at position {index}")
-    raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
-
-
-def check_weights_of_classes(weights, count):
-    """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
-    known = isinstance(weights, Mapping) and all(
-        isinstance(key, numbers.Integral) and 0 <= key < count and _is_weight(weight) for key, weight in weights.items()
-    )
-    if not known:
-        raise ValueError(
-            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights of at "
-            "least 0. Names in `label_names` and 'balanced' are accepted, too. "
-            f"Received: class_weight={weights!r}"
-        )
-
-
-def _is_weight(weight):
-    return isinstance(weight, numbers.Real) and math.isfinite(weight) and weight >= 0
+        check_each(values, (values >= 0) & (values <= 1), f"{expected}, each from 0 to 1.")

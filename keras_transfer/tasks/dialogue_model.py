@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents, Layout
 from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders import encode, initializer_on, select_inputs
@@ -18,12 +18,11 @@ from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.heads import merge_parts
-from keras_transfer.tasks.id_rows import is_texts, max_length_of, text_pieces, token_preprocessor
-from keras_transfer.tasks.labels import OwnLoss
-from keras_transfer.tasks.likelihood import Likelihood, Scores
-from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.tasks.id_rows import max_length_of, text_pieces, token_preprocessor
+from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Task, of_part
+from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens
 from keras_transfer.text import check_batch_size, dialogue_inputs, warn_of_truncation
 
 
@@ -46,17 +45,11 @@ class DialogueReader(NextTokenReader):
     takes_pairs = False
 
     def __init__(self, preprocessor, speakers, num_candidates, special_tokens):
-        super().__init__(preprocessor)
+        super().__init__(preprocessor, "`reply` or `rank` for texts")
         self.speakers, self.num_candidates, self.special_tokens = speakers, num_candidates, special_tokens
 
     def accepts(self, x):
         return is_examples(x) or super().accepts(x)
-
-    def check(self, x, method):
-        if method.startswith("predict") and self.accepts(x):
-            raise ValueError(
-                f"`{method}` requires prepared inputs. Use `reply` or `rank` for texts. Received: {x!r:.100}"
-            )
 
     def columns(self, x):
         if not is_examples(x):
@@ -88,17 +81,36 @@ class DialogueReader(NextTokenReader):
         return super().restore(data, predict)
 
     def candidates(self, examples, batch_size, shuffle):
-        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        """Returns examples `(persona, history, candidates)` as `Batches`, and warns if dialogues were cut.
+
+        Each item is `(inputs, targets, weights)`. The inputs are `[batch, candidates, length]`, and the last candidate
+        is the reply. Targets and weights belong to the reply, `[batch, length]`.
+        """
         rows, cut = self.rows(examples, self.preprocessor.sequence_length)
         warn_of_truncation(self.preprocessor, cut, len(rows))
-        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+        check_batch_size(self.preprocessor, batch_size, len(rows), False)
+        longest = max(len(words) for row in rows for words, _ in row)
+        longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
+        token_ids = np.full((len(rows), len(rows[0]), longest), self.preprocessor.pad_id, "int32")
+        padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), UNUSED, "int32")
+        for i, row in enumerate(rows):
+            for part, (words, _) in enumerate(row):
+                token_ids[i, part, : len(words)], padding_mask[i, part, : len(words)] = words, 1
+            targets[i, : len(row[-1][1])] = row[-1][1]
+        inputs, weights = {"token_ids": token_ids, "padding_mask": padding_mask}, (targets >= 0).astype("float32")
+        contents, options = Contents(Layout("parts"), per_token=True), {"batch_size": batch_size, "shuffle": shuffle}
+        return Batches.of(inputs, np.maximum(targets, 0), weights, contents, **options)
 
     def special_ids(self):
         """Returns the ids of the special tokens, in their order."""
         return [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
 
     def rows(self, examples, length):
-        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
+        """Returns the rows of examples `(persona, history, candidates)`, and the number of examples that were cut.
+
+        A row is a list of pairs of lists, the ids and the targets of each candidate, which may be `None`. All
+        candidates of an example follow the same persona and history, which are cut so that the longest candidate fits.
+        """
         begin, end, *speakers = self.special_ids()
         if [begin, *speakers] != list(self.speakers):
             raise ValueError(
@@ -107,17 +119,22 @@ class DialogueReader(NextTokenReader):
             )
         texts = sorted({text for example in examples for part in example for text in part if text is not None})
         ids_of = dict(zip(texts, self.preprocessor.tokenize(texts).to_list())) if texts else {}
-        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
-        return dialogue_rows(examples, ids_of, special, length)
+        special = {"bos": begin, "eos": end, "speakers": tuple(speakers), "ignored": UNUSED}
+        rows, cut = [], 0
+        for example in examples:
+            whole = [[None if text is None else ids_of[text] for text in texts] for texts in example]
+            persona, history, replies = _fit(*whole, length)
+            found = [dialogue_inputs(persona, history, reply, **special) for reply in replies]
+            rows.append([(inputs.words, inputs.targets) for inputs in found])
+            cut += [persona, history, replies] != whole
+        return rows, cut
 
 
-class Replies(OwnLoss, NextTokens):
+class Replies(NextTokens):
     """The tokens of replies, for a model that computes its losses itself."""
 
-    task_name = "DialogueModel"
-
-    def weight_of(self, x, y, sample_weight):
-        return 1  # The task weights its losses, one of which is a mean over tokens, the other over rows.
+    own_loss = weighs_itself = True  # One loss is a mean over tokens, the other over rows.
+    by_weight = False
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -202,8 +219,8 @@ class DialogueModel(Generates, Likelihood, Task):
 
         # === Layers ===
         check_speakers(encoder)
-        if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
-            raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
+        are_four = len(special_tokens) == len({*special_tokens}) == 4
+        expect(are_four, "`special_tokens` must be four different tokens.", special_tokens=special_tokens)
         encoded, logits = encode(encoder), causal_head(encoder)
         initializer = initializer_on(encoder)
 
@@ -269,40 +286,13 @@ class DialogueModel(Generates, Likelihood, Task):
 
     # === Prediction ===
 
-    def generate(self, prompts: Any, **kwargs: Any) -> Any:
-        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters.
+    def _ids_of_texts(self, texts, end=False):
+        raise ValueError(
+            "A `DialogueModel` continues and scores prepared ids, with the delimiters of the speakers. Use `reply` or "
+            f"`rank` for strings. Received: {texts!r:.100}"
+        )
 
-        Args:
-            prompts: A list of lists of integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
-            **kwargs: Other arguments of `CausalLM.generate`, such as `max_new_tokens` or `sampler`.
-
-        Returns:
-            A list of lists of ids, without the prompts. If `num_sequences` is greater than 1, a list of these for each
-            prompt.
-
-        Raises:
-            ValueError: If `prompts` contains strings, or if `CausalLM.generate` rejects an argument.
-        """
-        _check_ids(prompts, "generate", "reply")
-        return super().generate(prompts, **kwargs)
-
-    def score(self, texts: Any, *, batch_size: int = 8) -> Scores:
-        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`.
-
-        Args:
-            texts: Prepared ids as lists of integers.
-            batch_size: Integer. Number of texts in a batch. Defaults to `8`.
-
-        Returns:
-            `Scores`, with `token_log_likelihoods`, `log_likelihoods` and `perplexity_per_token`.
-
-        Raises:
-            ValueError: If `texts` contains strings, or if a text has no tokens, or more tokens than the encoder has
-                positions.
-        """
-        _check_ids(texts, "score", "rank")
-        return super().score(texts, batch_size=batch_size)
-
+    @expects(max_length=integer(1))
     def reply(
         self,
         history: Sequence[str],
@@ -380,14 +370,6 @@ class DialogueModel(Generates, Likelihood, Task):
         return check_numbers(np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0]))
 
 
-def _check_ids(prompts, method, other):
-    if isinstance(prompts, (str, bytes)) or is_texts(prompts):
-        raise ValueError(
-            f"`{method}` requires prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
-            f"Received: {prompts!r:.100}"
-        )
-
-
 _FIELDS = ("persona", "history", "reply", "candidates")
 
 
@@ -435,27 +417,6 @@ def with_candidates(examples, count):
     return found
 
 
-def dialogue_rows(examples, ids_of, special, length):
-    """Returns the rows of examples, and the number of examples that were cut to fit.
-
-    A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
-    the same persona and history, which are cut so that the longest candidate fits.
-
-    Args:
-        examples: List of `(persona, history, candidates)`. A candidate may be `None`.
-        ids_of: Dict from texts to lists of ids.
-        special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
-    """
-    rows, cut = [], 0
-    for example in examples:
-        whole = [[None if text is None else ids_of[text] for text in texts] for texts in example]
-        persona, history, replies = _fit(*whole, length)
-        found = [dialogue_inputs(persona, history, reply, **special, ignored=-1) for reply in replies]
-        rows.append([(inputs.words, inputs.targets) for inputs in found])
-        cut += [persona, history, replies] != whole
-    return rows, cut
-
-
 def _fit(persona, history, replies, length):
     """Returns the components of a dialogue, truncated to at most `length` tokens in total.
 
@@ -478,24 +439,3 @@ def _fit(persona, history, replies, length):
     history = [ids[excess:] for ids in history]
     limit = max(free - size(persona, history), 0)
     return persona, history, [None if ids is None else ids[:limit] for ids in replies]
-
-
-def dialogue_batches(rows, preprocessor, batch_size, shuffle):
-    """Returns the rows of `dialogue_rows` as `Batches`.
-
-    Each item is `(inputs, targets, weights)`. The inputs are `[batch, candidates, length]`, and the last candidate is
-    the reply. Targets and weights belong to the reply, `[batch, length]`.
-    """
-    check_batch_size(preprocessor, batch_size, len(rows), False)
-    longest = max(len(words) for row in rows for words, _ in row)
-    longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
-    token_ids = np.full((len(rows), len(rows[0]), longest), preprocessor.pad_id, "int32")
-    padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), UNUSED, "int32")
-    for i, row in enumerate(rows):
-        for part, (words, _) in enumerate(row):
-            token_ids[i, part, : len(words)], padding_mask[i, part, : len(words)] = words, 1
-        targets[i, : len(row[-1][1])] = row[-1][1]
-    inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-    weights = (targets >= 0).astype("float32")
-    contents, options = Contents(Layout("parts"), per_token=True), {"batch_size": batch_size, "shuffle": shuffle}
-    return Batches.of(inputs, np.maximum(targets, 0), weights, contents, **options)

@@ -2,26 +2,29 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.tasks.hidden_tokens import HiddenTokenReader
+from keras_transfer.tasks.hidden_tokens import in_batches
 from keras_transfer.tasks.in_context import InContext, check_different
-from keras_transfer.tasks.reader import for_backend
-from keras_transfer.tasks.task import Signature
-from keras_transfer.text import check_rows_of_batches, to_list
+from keras_transfer.tasks.reader import Reader, for_backend
+from keras_transfer.tasks.task import Signature, texts_named
 
 _EXPORTED = 5  # Number of candidate tokens that an exported model returns for each mask.
 
 
-class MaskReader(HiddenTokenReader):
+class MaskReader(Reader):
     """Accepts texts for a task that predicts the tokens at mask tokens, which a batch of texts contains."""
 
-    def advice(self):
-        mask = getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
-        return f", with `mask_positions`{super().advice()} in which {mask!r} marks the hidden tokens"
+    @property
+    def mask_token(self):
+        """String. The mask token of the vocabulary, or `None`."""
+        return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
+
+    def __init__(self, preprocessor):
+        super().__init__(preprocessor)
+        self.instead = f"`fill_mask(texts)` for texts in which {self.mask_token!r} marks the hidden tokens"
 
     def inputs(self, x):
         self.require()
@@ -61,43 +64,32 @@ class FillsMasks(InContext):
         ```
         """
         self.reader.require()
-        check_rows_of_batches(batch_size)
         size = self.preprocessor.vocabulary_size  # The embedding may have more rows.
         if not 1 <= k <= size:
             raise ValueError(f"`k` must be from 1 to {size}, the vocabulary's size. Received: k={k!r}")
-        if not self.reader.accepts(texts) or isinstance(texts, tuple):
-            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
-        texts, mask, answers = to_list(texts), self._mask_token(), []
-        vocabulary = self.preprocessor.vocabulary
-        counts = [text.count(mask) for text in texts]
-        if 0 in counts:
-            at = counts.index(0)
-            raise ValueError(f"Every text must contain {mask!r}. Received: {texts[at]!r:.100} at position {at}")
-        for start in range(0, len(texts), batch_size):
-            inputs = self.reader.inputs(texts[start : start + batch_size])
+        mask, answers, vocabulary = self.reader.mask_token, [], self.preprocessor.vocabulary
+        for part, inputs in in_batches(self, texts, batch_size):
             places = np.asarray(inputs["mask_positions"]) >= 0
-            for at, (count, found) in enumerate(zip(counts[start:], places.sum(axis=1)), start):
+            for at, (text, found) in enumerate(zip(part, places.sum(axis=1)), len(answers)):
+                if not (count := text.count(mask)):
+                    raise ValueError(f"Every text must contain {mask!r}. Received: {text!r:.100} at position {at}")
                 if count != found:
                     raise ValueError(
                         f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
                         f"Shorten the text. Received: {count - found} behind them, in the text at position {at}"
                     )
             found = self._best(super().predict_on_batch(inputs), k)
-            tokens, values = (check_numbers(np.asarray(ops.convert_to_numpy(part))).tolist() for part in found)
+            tokens, values = (check_numbers(ops.convert_to_numpy(part)).tolist() for part in found)
             for row, real in enumerate(places):
-                answers.append(
-                    [
-                        [(vocabulary[token], value) for token, value in zip(tokens[row][place], values[row][place])]
-                        for place in np.flatnonzero(real)
-                    ]
-                )
+                found = [zip(tokens[row][place], values[row][place]) for place in np.flatnonzero(real)]
+                answers.append([[(vocabulary[token], value) for token, value in each] for each in found])
         return answers
 
     # === In-context use ===
 
     def _score_labels(self, prompts, words, batch_size):
         self.reader.require()
-        mask, limit = self._mask_token(), self.preprocessor.sequence_length
+        mask, limit = self.reader.mask_token, self.preprocessor.sequence_length
         everything = [*words, *(part for prompt in prompts for part in prompt)]
         if found := [part for part in everything if mask is not None and mask in part]:
             raise ValueError(
@@ -124,7 +116,7 @@ class FillsMasks(InContext):
 
     def _tokens_of_labels(self, before, words):
         """Returns the token of each label after the start of a prompt."""
-        mask, unknown = self._mask_token(), self.preprocessor.unk_id
+        mask, unknown = self.reader.mask_token, self.preprocessor.unk_id
         start, *rows = self.preprocessor.tokenize_masked([f"{before}{text}" for text in (mask, *words)]).to_list()
         for word, row in zip(words, rows):
             if len(row) != len(start) or row[:-1] != start[:-1] or row[-1] == unknown:
@@ -138,10 +130,7 @@ class FillsMasks(InContext):
         return [row[-1] for row in rows]
 
     def _texts_without_content(self):
-        return [text for text in super()._texts_without_content() if text != self._mask_token()]
-
-    def _mask_token(self):
-        return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
+        return [text for text in super()._texts_without_content() if text != self.reader.mask_token]
 
     def _best(self, logits, k):
         """Returns the ids of the most likely tokens of the vocabulary, and their probabilities, from logits."""
@@ -164,8 +153,7 @@ class FillsMasks(InContext):
         Raises:
             ValueError: If `pairs=True`.
         """
-        if pairs:
-            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
+        super().signatures(pairs)  # It raises the error for pairs.
 
         def fill(text):
             inputs = self.reader.inputs(text)
@@ -176,4 +164,4 @@ class FillsMasks(InContext):
             tokens, probabilities = ops.where(real, tokens, -1), ops.where(real, probabilities, 0.0)
             return {"token": self.preprocessor.to_tokens(tokens), "token_id": tokens, "probability": probabilities}
 
-        return {"serving_default": Signature(fill, {"text": keras.KerasTensor((None,), "string", name="text")})}
+        return {"serving_default": Signature(fill, texts_named("text"))}

@@ -1,27 +1,37 @@
 """Generation: how a language model continues prompts, given and returned as strings or ids."""
 
 import collections
-import functools
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.generation import (
     OF_SAMPLERS,
+    BeamSearch,
     Continuations,
     ExportedLoop,
     Generator,
     TokenStream,
     cut,
     generation_defaults,
+    get_sampler,
     log_unused,
     stop_table,
     text_of,
 )
-from keras_transfer.tasks.id_rows import end_ids, lengths_of, rows_of, text_pieces, token_rows
-from keras_transfer.tasks.options import GenerationOptions
+from keras_transfer.tasks.id_rows import (
+    end_ids,
+    lengths_of,
+    named_token_id,
+    rows_of,
+    target_preprocessor,
+    text_pieces,
+    token_rows,
+)
 
 _COMPILED = 8  # Number of compiled generators to keep.
 
@@ -47,6 +57,7 @@ class Generates(_Task):
         # A plain dict would be tracked by Keras, which would then save the encoder's weights as part of the loops.
         object.__setattr__(self, "compiled_generators", collections.UserDict())
 
+    @expects(max_length=integer(1), max_new_tokens=integer(0), min_new_tokens=integer(0), num_sequences=integer(1))
     def generate(
         self,
         prompts: Any,
@@ -70,6 +81,9 @@ class Generates(_Task):
     ) -> Any:
         """Continues prompts, with a cache of keys and values or, for a recurrent encoder, with its state.
 
+        The prompts of a `Seq2SeqLM` are sources, each of which is encoded once, for all tokens and beams of its target.
+        The sequence is then the target alone, which begins with the start token.
+
         A sequence ends with its end token, with a stop string, or at its maximum length. The loop is compiled once for
         each sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts
         may differ in length, and results do not depend on the other prompts or on `batch_size`.
@@ -82,12 +96,13 @@ class Generates(_Task):
 
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
-                `token_ids` and `padding_mask` `[batch, length]`.
+                `token_ids` and `padding_mask` `[batch, length]`. Strings for a `Seq2SeqLM` are truncated as in `fit`.
             max_length: Integer. Maximum number of tokens of a sequence, including the prompt. Defaults to `None`:
                 the `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions, or
                 else 256.
             max_new_tokens: Integer. Number of new tokens at which a sequence ends, instead of `max_length`. Defaults to
-                `None`: the checkpoint's value, unless the call or the task has a `max_length`.
+                `None`: the value of a `Seq2SeqLM`, or else the checkpoint's, unless the call or the task has a
+                `max_length`.
             min_new_tokens: Integer. Number of new tokens before which no sequence ends with an end token. Defaults to
                 `None`: the checkpoint's value, or else `0`.
             num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
@@ -105,7 +120,8 @@ class Generates(_Task):
             bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded both with and
                 without a space before it. Defaults to `None`: the checkpoint's words, or else none.
             forced_first: String or integer. The token after the first one of a sequence, prompt included, so it only
-                affects prompts of one token. Defaults to `None`: the checkpoint's token, or else none.
+                affects prompts of one token, and the targets of a `Seq2SeqLM`. Defaults to `None`: the language of the
+                targets or the checkpoint's token, or else none.
             forced_last: String or integer, or a list of them. Tokens, one of which comes last at the maximum length.
                 Defaults to `None`: the checkpoint's tokens, or else none.
             stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
@@ -134,38 +150,34 @@ class Generates(_Task):
         model.generate([[3, 4, 5], [6]], max_length=8, sampler=keras_transfer.generation.TopP(0.9), seed=0)
         ```
         """
-        options = GenerationOptions.of(locals())
-        rows, raw, single = rows_of(self, prompts, functools.partial(token_rows, self), "prompt")
-        found = self.continue_rows(rows, lengths_of(self, rows, options), options, raw)
-        return found[0] if single else found
-
-    def continue_rows(self, rows: Any, lengths: Any, options: Any, raw: Any, context_rows: Any = None) -> list[Any]:
-        """Returns the continuations of rows of ids, as `generate` does.
-
-        Args:
-            rows: List of integer arrays, the prompts.
-            lengths: List of integers. For each prompt, the number of tokens at which a sequence ends, prompt included.
-            options: `GenerationOptions`.
-            raw: Boolean. Whether to return strings.
-            context_rows: List of integer arrays, one for each prompt, that an encoder-decoder encodes. Defaults to
-                `None`, for a decoder alone.
-
-        Returns:
-            List of strings or of lists of ids, one for each prompt, or a list of these if there are several sequences.
-        """
+        rule = "`min_new_tokens` must not be greater than `max_new_tokens`."
+        is_less = None in (min_new_tokens, max_new_tokens) or min_new_tokens <= max_new_tokens
+        expect(is_less, rule, min_new_tokens=min_new_tokens, max_new_tokens=max_new_tokens)
+        rows, context_rows, raw, single = self._prompt_rows(prompts)
+        lengths = lengths_of(self, rows, max_length, max_new_tokens, min_new_tokens)
         defaults = generation_defaults(self.encoder)
-        self._log_unused(defaults, options.sampler is not None or options.num_beams is not None)
-        count, stops, on_token = options.num_sequences, options.stops, options.on_token
+        self._log_unused(defaults, sampler is not None or num_beams is not None)
+        given = {
+            "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
+            "no_repeat_ngram": no_repeat_ngram,
+            "bad_words": None if bad_words is None else _bad_ids(self, bad_words),
+            "min_new_tokens": min_new_tokens,
+            "min_length": None if min_new_tokens is None else 0,
+            "forced_first": None if forced_first is None else _token_ids(self, forced_first, "forced_first")[0],
+            "forced_last": None if forced_last is None else _token_ids(self, forced_last, "forced_last"),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        stops = [stop] if isinstance(stop, str) else list(stop)
         pieces = text_pieces(self) if raw or stops else None
         run = Continuations(
             self.generator,
-            options.sampler_of(self, defaults.beams),
-            num_sequences=count,
-            end_ids=options.end_ids_of(self),
-            constraints=options.constraints_of(self),
+            _chosen_sampler(self, sampler, num_beams, defaults.beams, on_token),
+            num_sequences=num_sequences,
+            end_ids=end_ids(self) if end_token == "auto" else _token_ids(self, end_token, "end_token"),
+            constraints=dataclasses.replace(self.default_constraints(), **given),
             lengths=lengths,
-            seed=options.seed,
-            batch_size=options.batch_size,
+            seed=seed,
+            batch_size=batch_size,
             stop_table=stop_table(stops, pieces) if stops else None,
             context_rows=context_rows,
             context_length=getattr(self.encoder, "max_sequence_length", None),
@@ -173,11 +185,22 @@ class Generates(_Task):
         begins, streams = context_rows is not None, None  # A target begins a text: its first word needs no space.
         if on_token is not None:
             shown = pieces if raw else None
-            streams = [TokenStream(on_token, index, shown, stops, begins) for index in range(len(rows) * count)]
+            streams = [TokenStream(on_token, index, shown, stops, begins) for index in range(len(rows) * num_sequences)]
         found = run(rows, streams)
         if raw:
             found = [cut(text_of(ids, pieces), stops, begins) for ids in found]
-        return found if count == 1 else [found[i : i + count] for i in range(0, len(found), count)]
+        if num_sequences > 1:
+            found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
+        return found[0] if single else found
+
+    def _prompt_rows(self, prompts):
+        """Returns rows of ids, those that an encoder reads or `None`, and whether they were texts, or a single one."""
+        rows, raw, single = rows_of(self, prompts, self._ids_of_texts, "prompt")
+        return rows, None, raw, single
+
+    def _ids_of_texts(self, texts, end=False):
+        """Returns texts as rows of ids, with the preprocessor's tokens in front and, with `end`, behind."""
+        return token_rows(self, texts, end)
 
     def default_new_tokens(self) -> int | None:
         """Returns the `max_new_tokens` of the encoder's checkpoint.
@@ -271,3 +294,48 @@ class Generates(_Task):
             jit_compile=False,
         )
         return ExportedLoop(generator, jit_compile, getattr(self.encoder, "max_sequence_length", None))
+
+
+def _chosen_sampler(task, sampler, num_beams, beams, on_token):
+    """Returns the sampler of a call of `generate`, given the `BeamSearch` arguments of the checkpoint."""
+    if num_beams is None:
+        found = task.sampler if sampler is None else get_sampler(sampler)
+    elif sampler is not None:
+        raise ValueError(
+            "`num_beams` is short for `sampler=generation.BeamSearch(...)`, so only one of them can be passed. "
+            f"Received: num_beams={num_beams!r} and sampler={sampler!r}"
+        )
+    else:
+        found = get_sampler("greedy") if num_beams == 1 else BeamSearch(num_beams, **beams)
+    if on_token is not None and not found.streams:
+        raise ValueError(
+            "`on_token` requires a sampler that decides token by token, such as `sampler='greedy'` or 'top_p'. "
+            f"Received: {type(found).__name__}"
+        )
+    return found
+
+
+def _token_ids(task, tokens, argument):
+    """Returns the ids of the token or list of tokens that the user passed, or of none for `None`, as a tuple."""
+    tokens = [] if tokens is None else tokens if isinstance(tokens, (list, tuple)) else [tokens]
+    found, count = (
+        tuple(named_token_id(target_preprocessor(task), each, argument) for each in tokens),
+        task.output.shape[-1],
+    )
+    if wrong := [token for token in found if not 0 <= token < count]:
+        raise ValueError(f"`{argument}` must be an id from 0 to {count - 1}. Received: {argument}={wrong[0]}")
+    return found
+
+
+def _bad_ids(task, words):
+    """Returns bad words as a tuple of tuples of ids."""
+    found = []
+    for word in words:
+        if isinstance(word, str):
+            tokenizer = getattr(target_preprocessor(task), "tokenizer", None)
+            if not tokenizer:
+                raise ValueError(f"`bad_words` must be ids if there is no preprocessor. Received: {word!r}")
+            found += [tuple(row) for row in tokenizer.tokenize([word, f" {word}"]).to_list()]
+        else:
+            found.append(tuple(int(token) for token in word))
+    return tuple(dict.fromkeys(found))

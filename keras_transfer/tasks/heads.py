@@ -5,7 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transfer.core.expect import one_of
+from keras_transfer.core.expect import expect, one_of
 from keras_transfer.encoders import TransformerStack, dense_on, encode
 from keras_transfer.layers import POOLINGS, ScalarMix, SequencePooling
 from keras_transfer.tasks.reader import encode_texts
@@ -92,10 +92,8 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
 
     If a layer norm follows the layer, neither has a bias. The width of the layer is that of the vectors unless given.
     """
-    if activation is None and norm:
-        raise ValueError(
-            "`hidden_norm=True` requires `hidden_activation`, such as 'gelu'. Received: hidden_activation=None"
-        )
+    rule = "`hidden_norm=True` requires `hidden_activation`, such as 'gelu'."
+    expect(activation is not None or not norm, rule, hidden_activation=activation)
     if activation is None:
         return vectors
     dense = dense_on(encoder, units or vectors.shape[-1], activation, use_bias=not norm, name="hidden")
@@ -110,20 +108,14 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
 
 def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm, windows):
     """Raises a `ValueError` if the arguments of a head's hidden layer contradict each other."""
-    if activation is None and (hidden_dim is not None or hidden_dropout):
-        raise ValueError(
-            "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'. "
-            f"Received: hidden_dim={hidden_dim!r}, hidden_dropout={hidden_dropout!r}, hidden_activation=None"
-        )
-    if batch_norm and windows is not None:
-        raise ValueError(
-            "`batch_norm=True` cannot be used with `windows`, since windows that only pad a batch would count in its "
-            f"statistics. Received: batch_norm=True, windows={windows!r}"
-        )
-    if norm and batch_norm:
-        raise ValueError(
-            "`batch_norm=True` cannot be used with `hidden_norm=True`. Received: hidden_norm=True, batch_norm=True"
-        )
+    has_no_sizes = hidden_dim is None and not hidden_dropout
+    rule = "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'."
+    received = {"hidden_dim": hidden_dim, "hidden_dropout": hidden_dropout, "hidden_activation": activation}
+    expect(activation is not None or has_no_sizes, rule, **received)
+    rule = "`batch_norm=True` cannot be used with `windows`, of which those that only pad a batch would count."
+    expect(not batch_norm or windows is None, rule, batch_norm=batch_norm, windows=windows)
+    rule = "`batch_norm=True` cannot be used with `hidden_norm=True`."
+    expect(not batch_norm or not norm, rule, hidden_norm=norm, batch_norm=batch_norm)
 
 
 def check_encoder(encoder):

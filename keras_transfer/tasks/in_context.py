@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import expect
 from keras_transfer.text import to_list
 
 CONTENT_FREE = ("N/A", "[MASK]", "")  # The content-free inputs of Zhao et al. 2021.
@@ -146,15 +147,11 @@ class InContext(_Task):
 
 def written_labels(label_names):
     """Returns a dict from labels, a list or such a dict, to the texts that represent them in prompts or targets."""
-    if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
-        raise ValueError(
-            f"`label_names` must be a list of different strings. Received: label_names={label_names!r:.200}"
-        )
+    rule = "`label_names` must contain at least two different strings."
+    expect(not isinstance(label_names, str) and len(label_names) == len({*label_names}), rule, label_names=label_names)
     written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
-    if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
-        raise ValueError(
-            f"`label_names` must contain at least two different strings. Received: label_names={label_names!r}"
-        )
+    are_texts = all(isinstance(text, str) and text for text in written.values())
+    expect(len(written) > 1 and are_texts, rule, label_names=label_names)
     return written
 
 

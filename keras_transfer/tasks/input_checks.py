@@ -26,7 +26,7 @@ def check_inputs(task, x, made=()):
     Inputs whose names are in `made` may be missing, because the task makes them.
     """
     names = [name for name in input_names(task) if name not in made]
-    _check_texts(task, x, names)
+    x = whole_column(x)
     if isinstance(x, Mapping):
         if not set(names) <= set(x):
             raise ValueError(
@@ -38,20 +38,12 @@ def check_inputs(task, x, made=()):
             "`x` must not be an iterator, such as `zip(...)`. Pass texts as a list, pairs of texts as a tuple of two "
             f"lists, and labels as `y`. Received: x of type {type(x).__name__}"
         )
-
-
-def _check_texts(task, x, names):
-    """Raises a `ValueError` if `x` is neither raw data of a task, nor arrays of its inputs, nor a dataset of these.
-
-    Dicts are not checked. The names are those of the inputs that prepared data must have.
-    """
-    x = whole_column(x)
-    if isinstance(x, os.PathLike):
+    elif isinstance(x, os.PathLike):
         raise ValueError(
             "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "
             f"text_column, label_column)`. Received: x={str(x)!r}"
         )
-    if x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
+    elif x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
         raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
     elif isinstance(x, (list, tuple)):
         if not task.reader.accepts(x):
@@ -151,7 +143,9 @@ def check_columns(x, y, sample_weight=None):
     values = {"x": x[0] if isinstance(x, tuple) and x else x, "y": y, "sample_weight": sample_weight}
     if isinstance(x, tuple) and len(x) == 2:
         values["the second texts"] = x[1]
-    first, *others = [(name, index) for name, value in values.items() if (index := _index_of(value)) is not None] or [0]
+    # Columns and tables of pandas have an index.
+    indices = {name: value.index for name, value in values.items() if hasattr(getattr(value, "index", None), "equals")}
+    first, *others = indices.items() or [None]
     for name, index in others:
         if len(index) == len(first[1]) and not index.equals(first[1]):
             log.warning(
@@ -168,12 +162,6 @@ def _is_same_column(x, y):
         return not isinstance(x, (str, bytes))
     named = getattr(x, "name", None) is not None and getattr(x, "name", None) == getattr(y, "name", None)
     return named and hasattr(x, "equals") and type(x) is type(y) and bool(x.equals(y))
-
-
-def _index_of(values):
-    """Returns the index of a pandas column or table, or None."""
-    index = getattr(values, "index", None)
-    return index if hasattr(index, "equals") and hasattr(index, "__len__") else None
 
 
 def validation_parts(task, data):

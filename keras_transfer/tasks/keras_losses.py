@@ -63,7 +63,14 @@ def default_metrics(metrics, loss):
     return ["accuracy"] if integers and takes_vectors(loss) else metrics
 
 
-def from_name(name, named, get, what):
+def from_names(given, named, get, what):
+    """Returns losses or metrics in the same structure, with the task's own for their names."""
+    return keras.tree.map_structure(
+        lambda each: _from_name(each, named, get, what) if isinstance(each, str) else each, given
+    )
+
+
+def _from_name(name, named, get, what):
     """Returns the task's loss or metric with a name, or the name if Keras knows it."""
     make = named.get(name.lower())
     if make is not None:

@@ -1,11 +1,15 @@
 """The labels of a task: how users write them, which loss and metrics match them, and answers in the same form."""
 
+import numbers
+import types
+from collections.abc import Callable, Mapping
+
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import whole_column
+from keras_transfer.core.arrays import to_array, whole_column
 from keras_transfer.data import whole_labels
-from keras_transfer.tasks.keras_losses import check_loss, check_metrics, default_metrics, from_name, takes_vectors
+from keras_transfer.tasks.keras_losses import check_loss, check_metrics, default_metrics, from_names, takes_vectors
 from keras_transfer.tasks.used_places import of_used_places
 
 
@@ -19,10 +23,16 @@ class Labels:
     Attributes:
         names: List of strings. Class names, in the order of the logits. `None` without classes.
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
+        named_losses: Dict from additional names that `compile(loss=...)` accepts to functions that return the losses.
+        named_metrics: Dict from additional names that `compile(metrics=...)` accepts to functions that return metrics.
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         are_ids: Boolean. Whether labels are token ids, which `targets` makes for data without labels. The loss must
             then accept integers.
         of_places: Boolean. Whether labels are integers at places, where negative ones are unused.
+        by_weight: Boolean. Whether labels are integers at places, where those with the sample weight 0 are unused.
+        own_loss: Boolean. Whether the task computes its loss and its metrics itself, without those of `compile`.
+        weighs_itself: Boolean. Whether the loss is a sum of means over different things, such as tokens and rows, which
+            the task itself weights on replicas.
         per_row: Boolean. Whether each row has one label, so that labels `[rows, 1]` mean labels `[rows]`.
         optional: Boolean. Whether raw data needs no labels, because `targets` makes them.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
@@ -31,9 +41,12 @@ class Labels:
 
     names = None
     one_of = True
-    are_ids = of_places = False
+    are_ids = of_places = by_weight = False
     per_row = optional = False
+    own_loss = weighs_itself = False
     made_inputs: tuple[str, ...] = ()
+    named_losses: Mapping[str, Callable] = types.MappingProxyType({})
+    named_metrics: Mapping[str, Callable] = types.MappingProxyType({})
     compares_rows = False
     problem_type: str | None = None
 
@@ -47,41 +60,35 @@ class Labels:
         """Returns the metrics that `compile(metrics="auto")` uses."""
         return []
 
-    def named_losses(self):
-        """Returns a dict from additional names that `compile(loss=...)` accepts to functions that return the losses."""
-        return {}
-
-    def named_metrics(self):
-        """Returns a dict from additional names that `compile(metrics=...)` accepts to functions that return metrics."""
-        return {}
-
     def compiled(self, loss, metrics, weighted_metrics):
         """Returns the loss, the metrics and the weighted metrics of `compile` in the form that Keras expects."""
-        named = {"auto": self.loss, **self.named_losses()}
-        loss = keras.tree.map_structure(
-            lambda each: from_name(each, named, keras.losses.get, "loss") if isinstance(each, str) else each, loss
-        )
+        if self.own_loss:
+            given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
+            for argument, value in given.items():
+                if value is not None and not (isinstance(value, str) and value == "auto"):
+                    raise ValueError(
+                        "The task computes its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                        f"`loss_weights` out. Received: {argument}={value!r}"
+                    )
+            return None, None, None
+        loss = from_names(loss, {"auto": self.loss, **self.named_losses}, keras.losses.get, "loss")
         metrics = default_metrics(self.metrics(), loss) if isinstance(metrics, str) and metrics == "auto" else metrics
-        metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
+        metrics, weighted_metrics = self.made_metrics(metrics), self.made_metrics(weighted_metrics)
         check_loss(loss)
         if (self.of_places or self.are_ids) and takes_vectors(loss):
             raise ValueError(
                 "Labels are integers [batch, length], so `loss` must accept integers. Use "
-                f"`SparseCategoricalCrossentropy(from_logits=True)`, or one of {['auto', *self.named_losses()]}. "
+                f"`SparseCategoricalCrossentropy(from_logits=True)`, or one of {['auto', *self.named_losses]}. "
                 f"Received: loss={loss!r:.100}"
             )
         check_metrics([metrics, weighted_metrics], loss)
         if self.of_places or self.are_ids:
-            loss = keras.tree.map_structure(lambda each: of_used_places(each, by_weight=not self.of_places), loss)
+            loss = keras.tree.map_structure(lambda each: of_used_places(each, self.by_weight), loss)
         return loss, metrics, weighted_metrics
 
-    def _with_names(self, metrics):
+    def made_metrics(self, metrics):
         """Returns metrics in the same structure, with an object for each name in `named_metrics`."""
-        named = self.named_metrics()
-        return keras.tree.map_structure(
-            lambda metric: from_name(metric, named, keras.metrics.get, "metric") if isinstance(metric, str) else metric,
-            metrics,
-        )
+        return from_names(metrics, self.named_metrics, keras.metrics.get, "metric")
 
     # === The user's labels ===
 
@@ -104,7 +111,8 @@ class Labels:
     def class_weight(self, weights, labels=None):
         """Returns `class_weight` in the form that Keras expects, given all encoded labels if they are in memory."""
         raise ValueError(
-            "`class_weight` requires labels that are classes. Use `sample_weight` to weight rows. "
+            "`class_weight` requires labels that are classes, one for each text or word. Use `sample_weight` to weight "
+            "rows, or `loss='focal'` for rare labels of a classifier with `multi_label=True`. "
             f"Received: class_weight={weights!r:.100}"
         )
 
@@ -130,15 +138,15 @@ class Labels:
 
         Replicas of TensorFlow, each of which has some of the rows, are weighted by it.
         """
-        if self.of_places:
-            return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
-        return keras.ops.shape(keras.tree.flatten(x)[0])[0]
+        return 1 if self.weighs_itself else self.count_of(x, y, sample_weight)
 
     def count_of(self, x, y, sample_weight):
         """Returns the number by which `evaluate` weights the loss of a batch: what its mean is over, or its rows."""
-        found = self.weight_of(x, y, sample_weight)
-        is_of_several = isinstance(found, int) and found == 1  # Each of several losses is a mean over something else.
-        return keras.ops.shape(keras.tree.flatten(x)[0])[0] if is_of_several else found
+        if self.by_weight and sample_weight is not None:
+            return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(sample_weight) != 0, "float32"))
+        if self.of_places and not self.weighs_itself:
+            return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
+        return keras.ops.shape(keras.tree.flatten(x)[0])[0]
 
     def weights_on_replicas(self, x, y, sample_weight):
         """Returns the sample weights of the loss on replicas of TensorFlow, which several heads weight separately."""
@@ -185,26 +193,43 @@ def flat_labels(labels):
     return labels[:, 0] if hasattr(labels, "shape") else [row[0] for row in labels]
 
 
-def lacks_targets(data, made=()):
-    """Returns whether `Batches` have inputs without labels, and none of the inputs whose names are in `made`."""
-    return not data.has_labels and not set(made) & set(data.inputs)
+def check_integers(values, expected, count=None, lowest=0, shape=(None, None)):
+    """Returns values as an array, or raises a `ValueError` unless they are integers from `lowest`, and below `count`.
+
+    `expected` is a sentence that says so. `shape` has `None` for each axis of any size.
+    """
+    try:
+        values = to_array(values)
+    except ValueError:  # Rows differ in length, or some values are None.
+        values = np.array(values, object)
+    fits = values.ndim == len(shape) and all(size in (None, own) for own, size in zip(values.shape, shape))
+    if not fits or values.dtype.kind not in "iu":
+        raise ValueError(f"{expected} Received: {values.dtype} of shape {values.shape}")
+    check_each(values, (values >= lowest) & (True if count is None else values < count), expected)
+    return values
 
 
-class OwnLoss:
-    """A mixin for `Labels` of a task whose `compute_loss` does not use a loss of `compile`."""
+def check_each(values, valid, expected, advice=lambda value: ""):
+    """Raises a `ValueError` that names the first of an array of values that is not valid."""
+    if len(wrong := np.argwhere(~valid)):
+        place = tuple(wrong[0].tolist())
+        value, position = values[place], place[0] if len(place) == 1 else place
+        raise ValueError(f"{expected}{advice(value)} Received: {value} at position {position}")
 
-    task_name: str | None = None
 
-    def loss(self):
-        return None
+def as_numbers(labels, expected, hint="", named=""):
+    """Returns labels as an array, or raises a `ValueError` that names the first that is no number.
 
-    def compiled(self, loss, metrics, weighted_metrics):
-        """Returns `None` for all three, and raises a `ValueError` if one is given."""
-        given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
-        for argument, value in given.items():
-            if value is not None and not (isinstance(value, str) and value == "auto"):
-                raise ValueError(
-                    f"A `{self.task_name}` computes its own loss and metrics. Leave `loss`, `metrics`, "
-                    f"`weighted_metrics` and `loss_weights` out. Received: {argument}={value!r}"
-                )
-        return None, None, None
+    `hint` is advice about rows of different lengths, and `named` about strings.
+    """
+    try:
+        values = to_array(labels)
+    except ValueError as error:
+        raise ValueError(f"{expected}.{hint} Received: rows of different lengths") from error
+    if values.dtype.kind in "biuf":
+        return values
+    for index, label in enumerate(np.asarray(labels, object).ravel()):
+        if not isinstance(label, numbers.Real):
+            advice = named if isinstance(label, str) else ""
+            raise ValueError(f"{expected}.{advice} Received: {label!r:.100} at position {index}")
+    raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")

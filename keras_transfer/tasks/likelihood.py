@@ -1,7 +1,6 @@
 """The likelihood of texts, token by token."""
 
 import dataclasses
-import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
 from keras_transfer.generation import PROMPT_STEP, round_up
-from keras_transfer.tasks.id_rows import rows_of, token_rows
+from keras_transfer.tasks.id_rows import rows_of
 from keras_transfer.text import count_words
 
 log = logging.getLogger("keras_transfer")
@@ -71,7 +70,7 @@ class Likelihood(_Task):
         model.score(["The film"]).perplexity_per_token
         ```
         """
-        rows, raw, single = rows_of(self, texts, functools.partial(token_rows, self, end=True), "text")
+        rows, raw, single = rows_of(self, texts, lambda each: self._ids_of_texts(each, end=True), "text")
         texts = [texts] if single else texts
         found = check_numbers(self.token_log_likelihoods(rows, batch_size=batch_size))
         sums = np.array([values.sum(dtype="float64") for values in found])

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders import dense_on
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking
@@ -90,8 +91,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         outputs = head(sequence, positions)
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
-        reader = MaskReader(preprocessor, type(self).__name__, "fill_mask")
-        labels = HiddenTokens(objective, table.input_dim)
+        reader, labels = MaskReader(preprocessor), HiddenTokens(table.input_dim, objective)
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
 
@@ -126,8 +126,5 @@ class TokenHead:
 
 def check_masks(preprocessor):
     """Raises a `ValueError` if a preprocessor (unless it is `None`) cannot mask tokens."""
-    if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
-        raise ValueError(
-            "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "
-            f"Received: {type(preprocessor).__name__}"
-        )
+    rule = "`preprocessor` must be a `text.TokenPreprocessor` with a mask token."
+    expect(preprocessor is None or hasattr(preprocessor, "encode_masked"), rule, preprocessor=preprocessor)

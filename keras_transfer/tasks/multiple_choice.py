@@ -17,6 +17,7 @@ from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.labels import Labels, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.reader import Reader, encode_texts
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.text import is_text
 
@@ -149,18 +150,9 @@ class MultipleChoice(PooledTask):
         scalar_mix: bool | keras.layers.Layer = False,
         name: str | None = None,
     ) -> None:
-        super().__init__(
-            encoder,
-            1,
-            ChoiceReader(preprocessor),
-            ChoicePositions(),
-            pooling=pooling,
-            dropout=dropout,
-            name=name,
-            scalar_mix=scalar_mix,
-            hidden_activation=hidden_activation,
-            hidden_norm=hidden_norm,
-        )
+        settings = settings_in(locals())
+        reader, labels = ChoiceReader(preprocessor), ChoicePositions()
+        super().__init__(encoder, 1, reader, labels, settings, scalar_mix=scalar_mix, name=name)
 
     def call(self, inputs, training=None, mask=None):
         inputs, choices = merge_parts(select_inputs(inputs, self.input), self.input)

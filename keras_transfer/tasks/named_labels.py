@@ -17,6 +17,7 @@ class NamedLabels(Labels):
     """
 
     one_of = False
+    weighs_itself = True  # `weights_on_replicas` weights the loss of each head separately.
 
     def __init__(self, **labels):
         self.labels = labels
@@ -96,9 +97,6 @@ class NamedLabels(Labels):
             return inputs, {name: found[name] for name in self.labels}
 
         return data.with_targets(draw, next(iter(drawn.values())).objective.seed)
-
-    def weight_of(self, x, y, sample_weight):
-        return 1  # `weights_on_replicas` weights the loss of each head separately.
 
     def weights_on_replicas(self, x, y, sample_weight):
         """Returns the sample weights of each head, scaled so that its loss is a mean over all replicas."""

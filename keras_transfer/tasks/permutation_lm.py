@@ -15,6 +15,7 @@ from keras_transfer.objectives import PermutationLanguageModel
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.labels import check_integers
 from keras_transfer.tasks.masked_lm import check_masks
 
 _INPUTS = ("factorization_order", "mask_positions")
@@ -22,9 +23,6 @@ _INPUTS = ("factorization_order", "mask_positions")
 
 class OrderedMaskReader(MaskReader):
     """Accepts texts for a task that predicts tokens in a factorization order: the masked tokens after all others."""
-
-    def advice(self):
-        return f", with `factorization_order` and{super().advice().removeprefix(', with')}"
 
     def inputs(self, x):
         inputs = super().inputs(x)
@@ -37,7 +35,7 @@ class OrderedMaskReader(MaskReader):
 class PredictedTokens(HiddenTokens):
     """The tokens that an objective chooses to be predicted in an order, which replace labels."""
 
-    objective_class = PermutationLanguageModel
+    objective_classes = (PermutationLanguageModel,)
     made_inputs = _INPUTS
 
     def check_inputs(self, inputs, labels=None):
@@ -46,11 +44,8 @@ class PredictedTokens(HiddenTokens):
             return
         names = ("token_ids", "padding_mask", *_INPUTS)
         ids, mask, order, positions = (to_numpy(inputs[name]) for name in names)
-        if order.shape != ids.shape or order.dtype.kind not in "iu":
-            raise ValueError(
-                f"`factorization_order` must be integers [batch, length], of shape {ids.shape} like `token_ids`. "
-                f"Received: {order.dtype} of shape {order.shape}"
-            )
+        expected = f"`factorization_order` must be integers [batch, length], of shape {ids.shape} like `token_ids`."
+        check_integers(order, expected, lowest=-np.inf, shape=ids.shape)
         used = positions >= 0 if labels is None else (positions >= 0) & (to_array(labels) >= 0)
         most = np.iinfo(order.dtype).max
         lowest = np.where(mask == 1, order, most).min(axis=1, initial=most)
@@ -147,7 +142,6 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
         # === Functional model ===
         inputs = {**encoder.input, **{name: keras.Input((None,), dtype="int32", name=name) for name in _INPUTS}}
         objective = PermutationLanguageModel() if objective is None else objective
-        reader = OrderedMaskReader(preprocessor, type(self).__name__, "fill_mask")
-        labels = PredictedTokens(objective, table.input_dim)
+        reader, labels = OrderedMaskReader(preprocessor), PredictedTokens(table.input_dim, objective)
         outputs = logits(encoder.query_stream(inputs))
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.data import part_batches
 from keras_transfer.encoders import initializer_on, select_inputs
 from keras_transfer.layers import Dropout, PairFeatures
@@ -18,7 +19,7 @@ from keras_transfer.tasks.heads import (
 )
 from keras_transfer.tasks.input_checks import check_export
 from keras_transfer.tasks.reader import Reader, TextReader, encode_texts
-from keras_transfer.tasks.task import Signature, Task
+from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.text import WindowPreprocessor
 
 WINDOWS = ("mean", "max")
@@ -46,58 +47,36 @@ class PooledTask(Task):
 
     windows, siamese = None, False
 
-    def __init__(
-        self,
-        encoder,
-        units,
-        reader,
-        labels,
-        *,
-        pooling=None,
-        dropout=0.1,
-        name=None,
-        scalar_mix=False,
-        hidden_activation=None,
-        hidden_norm=False,
-        windows=None,
-        siamese=False,
-        hidden_dim=None,
-        hidden_dropout=0.0,
-        batch_norm=False,
-        settings=None,
-    ):
-        check_linear_blocks(hidden_activation, hidden_norm, hidden_dim, hidden_dropout, batch_norm, windows)
+    def __init__(self, encoder, units, reader, labels, settings, *, scalar_mix=False, name=None):
+        activation, norm, dropout = (settings[key] for key in ("hidden_activation", "hidden_norm", "dropout"))
+        batch_norm, hidden_dropout = settings.get("batch_norm", False), settings.get("hidden_dropout", 0.0)
+        check_linear_blocks(
+            activation, norm, settings.get("hidden_dim"), hidden_dropout, batch_norm, settings.get("windows")
+        )
 
         # === Layers ===
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
         initializer = initializer_on(encoder)
-        norm = {"momentum": 0.9, "epsilon": 1e-5, "dtype": dtype}  # The constants of fastai.
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
 
+        def normalized(vectors, name):  # The constants of fastai.
+            if not batch_norm:
+                return vectors
+            return keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5, dtype=dtype, name=name)(vectors)
+
         # === Functional model ===
-        pooling, pooled = pooled_vectors(encoder, encoded, pooling)
-        if siamese:
+        pooling, pooled = pooled_vectors(encoder, encoded, settings["pooling"])
+        if settings.get("siamese"):
             pooled = PairFeatures(dtype=dtype, name="pair_features")(pooled)
-        if hidden_activation is not None:
-            if batch_norm:
-                pooled = keras.layers.BatchNormalization(**norm, name="pooled_norm")(pooled)
+        if activation is not None:
+            pooled = normalized(pooled, "pooled_norm")
             if hidden_dropout:
                 pooled = Dropout(hidden_dropout, dtype=dtype, name="pooled_dropout")(pooled)
-        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm, hidden_dim)
-        if batch_norm:
-            pooled = keras.layers.BatchNormalization(**norm, name="head_norm")(pooled)
-        head = {
-            "pooling": pooling,
-            "dropout": dropout,
-            "hidden_activation": hidden_activation,
-            "hidden_norm": hidden_norm,
-        }
-        options = {"scalar_mix": scalar_mix, "settings": {**(settings or {}), **head}, "name": name}
+        pooled = normalized(hidden_vectors(pooled, encoder, activation, norm, settings.get("hidden_dim")), "head_norm")
+        options = {"scalar_mix": scalar_mix, "settings": {**settings, "pooling": pooling}, "name": name}
         super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, **options)
-        self.windows = windows
-        self.siamese = bool(siamese)
 
     @property
     def reads(self):
@@ -144,12 +123,9 @@ class PooledTask(Task):
             ValueError: If `pairs=True` and the task has `windows`, if `pairs=False` and `siamese=True`, or if the task
                 was trained on pairs and `pairs=False`, or on single texts and `pairs=True`.
         """
-        if pairs and self.windows is not None:
-            raise ValueError("`windows` cannot be used with pairs of texts. Use `pairs=False`. Received: pairs=True")
-        if self.siamese and not pairs:
-            raise ValueError(
-                "A task with `siamese=True` expects pairs of texts. Use `pairs=True`. Received: pairs=False"
-            )
+        rule = "`windows` cannot be used with pairs of texts. Use `pairs=False`."
+        expect(not pairs or self.windows is None, rule, pairs=pairs)
+        expect(pairs or not self.siamese, "A task with `siamese=True` expects pairs. Use `pairs=True`.", pairs=pairs)
         check_export(self, pairs)
         embedder, encode = self._embedder(), encode_parts if self.siamese else encode_texts
 
@@ -159,11 +135,10 @@ class PooledTask(Task):
         def embed(text):
             return {"embedding": embedder(select_inputs(encode_texts(self, text), self.encoder.input), training=False)}
 
-        names = ("text", "text_pair") if pairs else ("text",)
-        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
+        texts = texts_named("text", "text_pair") if pairs else texts_named("text")
         answers = {"serving_default": Signature(answer, texts)}
         if self.windows is None:
-            answers["embed"] = Signature(embed, {"text": texts["text"]})
+            answers["embed"] = Signature(embed, texts_named("text"))
         return answers if self.siamese else {**answers, **super().signatures()}
 
     def _embedder(self):

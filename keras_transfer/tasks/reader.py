@@ -18,6 +18,8 @@ class Reader:
 
     Args:
         preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
+        instead: String. What answers for raw data if `predict` only accepts prepared inputs. Defaults to `None`, since
+            it accepts both.
 
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
@@ -35,8 +37,8 @@ class Reader:
     makes: tuple[str, ...] = ()
     fitted_on: str | None = None
 
-    def __init__(self, preprocessor):
-        self.preprocessor = preprocessor
+    def __init__(self, preprocessor, instead=None):
+        self.preprocessor, self.instead = preprocessor, instead
 
     def require(self):
         """Raises a `ValueError` if raw data cannot be prepared, because there is no preprocessor."""
@@ -59,8 +61,10 @@ class Reader:
     def check(self, x, method):
         """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`.
 
-        Subclasses override this. By default, all data that the reader accepts can be used for all methods.
+        By default, all data that the reader accepts can be used for all methods, except for `predict` with `instead`.
         """
+        if self.instead is not None and method.startswith("predict") and self.accepts(x):
+            raise ValueError(f"`{method}` requires prepared inputs. Use {self.instead}. Received: {x!r:.100}")
 
     def columns(self, x):
         """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""

@@ -9,33 +9,23 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import FLAG, expects
+from keras_transfer.core.expect import FLAG, expect, expects
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import dense_on, with_embeddings_of
 from keras_transfer.layers import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.hidden_tokens import (
-    HiddenTokenReader,
-    HiddenTokens,
-    HiddenTokenTask,
-    check_reads_ahead,
-    tokens_of,
-)
-from keras_transfer.tasks.labels import OwnLoss
+from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, in_batches, tokens_of
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature
-from keras_transfer.text import check_rows_of_batches, to_list
+from keras_transfer.tasks.task import Signature, texts_named
 
 
-class ReplacedTokens(OwnLoss, HiddenTokens):
+class ReplacedTokens(HiddenTokens):
     """The hidden tokens, for a task that computes the losses of its generator and its discriminator in one step."""
 
-    task_name = "ReplacedTokenDetection"
-
-    def weight_of(self, x, y, sample_weight):
-        return 1  # The task weights its losses, one of which is a mean over hidden tokens, the other over real ones.
+    own_loss = weighs_itself = True  # One loss is a mean over hidden tokens, the other over real ones.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -141,8 +131,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
         # === Functional model ===
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
-        reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect")
-        labels = ReplacedTokens(objective, table.input_dim)
+        reader, labels = Reader(preprocessor, "`detect(texts)` for texts"), ReplacedTokens(table.input_dim, objective)
         settings |= {"generator": generator, "activation": activation}
         outputs = ops.squeeze(logits(dense(sequence)), -1)
         super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
@@ -154,11 +143,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
     def call(self, inputs, training=None, mask=None):
         if not isinstance(inputs, dict) or "mask_positions" not in inputs:
             return super().call(inputs, training=training, mask=mask)
-        if self.generator is None:
-            raise ValueError(
-                "Training requires a generator. Create the task with `generator=...`, a `MaskedLM`. "
-                "Received: generator=None"
-            )
+        rule = "Training requires a generator. Create the task with `generator=...`, a `MaskedLM`."
+        expect(self.generator is not None, rule, generator=self.generator)
         predicted = self.generator(inputs, training=training)
         token_ids = self.sample_tokens(inputs["token_ids"], inputs["mask_positions"], predicted)
         logits = super().call({**inputs, "token_ids": token_ids}, training=training, mask=mask)
@@ -166,11 +152,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the generator plus the weighted loss of the discriminator."""
-        if sample_weight is not None:
-            raise ValueError(
-                "`ReplacedTokenDetection` does not support sample weights. Received: sample_weight of type "
-                f"{type(sample_weight).__name__}"
-            )
+        rule = "`ReplacedTokenDetection` does not support sample weights."
+        expect(sample_weight is None, rule, sample_weight=sample_weight)
         generator, discriminator, _ = self._parts_of(x, y, y_pred)
         return share_of_loss(
             generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
@@ -214,15 +197,10 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 not a positive integer.
         """
         self.reader.require()
-        check_rows_of_batches(batch_size)
-        if not self.reader.accepts(texts) or isinstance(texts, tuple):
-            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
-        texts, answers, special = to_list(texts), [], self.preprocessor.special_ids
-        special = [token for token in special if token != self.preprocessor.unk_id]
-        vocabulary = self.preprocessor.vocabulary
-        for start in range(0, len(texts), batch_size):
-            inputs = self.reader.inputs(texts[start : start + batch_size])
-            values = check_numbers(np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs)))))
+        answers, vocabulary = [], self.preprocessor.vocabulary
+        special = [token for token in self.preprocessor.special_ids if token != self.preprocessor.unk_id]
+        for _, inputs in in_batches(self, texts, batch_size):
+            values = check_numbers(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
             ids = np.asarray(inputs["token_ids"])
             for row, keep in enumerate((np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special)):
                 words = [vocabulary[token] for token in ids[row, keep].tolist()]
@@ -252,8 +230,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
             token = self.preprocessor.to_tokens(ops.where(real, inputs["token_ids"], -1))
             return {"token": token, "probability": probability}
 
-        text = keras.KerasTensor((None,), "string", name="text")
-        return {"serving_default": Signature(detect, {"text": text}), **signatures}
+        return {"serving_default": Signature(detect, texts_named("text")), **signatures}
 
 
 def _with_embeddings_of(generator, encoder):

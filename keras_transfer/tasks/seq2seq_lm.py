@@ -1,7 +1,7 @@
 """A language model that writes a target text for a source text."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import keras
@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead, open_checkpoint
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import TEXT, expects, integer, number
+from keras_transfer.core.expect import TEXT, expect, expects, integer, number
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import EncoderDecoder, encode
@@ -18,13 +18,12 @@ from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings, table_of
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.generates import Generates
-from keras_transfer.tasks.id_rows import lengths_of, named_token_id, prepared_rows, rows_of, text_pieces
+from keras_transfer.tasks.id_rows import named_token_id, prepared_rows, rows_of, text_pieces
 from keras_transfer.tasks.likelihood import scorer
-from keras_transfer.tasks.options import GenerationOptions
 from keras_transfer.tasks.reader import encode_texts
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.target_texts import LabelsAsTargets, SequenceReader, TargetTexts, check_target_preprocessor
-from keras_transfer.tasks.task import Signature, Task, of_part
+from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
 from keras_transfer.text import TokenPreprocessor, is_language_code, take_pieces, without_first_space
 
 _NEW_TOKENS = 64  # Maximum length of a target if neither the user nor the checkpoint specifies one.
@@ -107,7 +106,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     purpose = Purpose("text-generation", "reads a text and writes another one", 'generate(["A text."])')
     checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder, found=("start_token",))
     head_is_pretrained = True
-    max_length = None  # `Generates` counts new tokens only.
+    max_length = None  # `max_new_tokens` limits targets.
     objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
     target_preprocessor = of_part("reader", "target_preprocessor")
 
@@ -132,11 +131,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         # === Checks ===
         _check_encoder(encoder)
         positions = getattr(encoder, "max_sequence_length", None)
-        if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
-            raise ValueError(
-                f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
-                f"Received: max_new_tokens={max_new_tokens}"
-            )
+        rule = f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}."
+        expect(0 < (max_new_tokens or 1) < (positions or np.inf), rule, max_new_tokens=max_new_tokens)
         if target_preprocessor is None:
             target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
         check_target_preprocessor(encoder, preprocessor, target_preprocessor)
@@ -157,7 +153,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         start = start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
         with_positions = "decoder_positions" in encoder.input
         labels = TargetTexts(table.input_dim, objective)
-        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions, labels)
+        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions)
         settings |= {"start_token": start, "sampler": get_sampler(sampler)}
         outputs = logits(encoder.output["decoder_sequence_output"])
         super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
@@ -178,82 +174,13 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
     # === Answers ===
 
-    def generate(  # type: ignore[override]
-        self,
-        sources: Any,
-        *,
-        max_new_tokens: int | None = None,
-        min_new_tokens: int | None = None,
-        num_beams: int | None = None,
-        sampler: Any = None,
-        num_sequences: int = 1,
-        end_token: Any = "auto",
-        repetition_penalty: float | None = None,
-        no_repeat_ngram: int | None = None,
-        bad_words: Sequence[Any] | None = None,
-        forced_first: str | int | None = None,
-        forced_last: Any = None,
-        stop: str | Sequence[str] = (),
-        seed: int | None = None,
-        on_token: Callable[[int, Any], Any] | None = None,
-        batch_size: int = 8,
-    ) -> Any:
-        """Writes a target for each source. A source is encoded once, for all tokens and beams of its target.
+    def _prompt_rows(self, prompts):
+        def tokenize(sources):  # They are truncated as in `fit`.
+            self.reader.require()
+            return prepared_rows(self.reader.sources(self.reader.columns(sources)))
 
-        Args:
-            sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists of
-                integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
-            max_new_tokens: Integer. Maximum number of tokens of a target. Defaults to `None`: the task's value, or
-                else the checkpoint's, or else 64.
-            min_new_tokens: Integer. Number of tokens before which no target ends with an end token. Defaults to `None`:
-                the checkpoint's value, or else `0`.
-            num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
-                checkpoint, instead of `sampler`. `1` is greedy. Defaults to `None`, which uses `sampler`.
-            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
-            num_sequences: Integer. Number of targets for each source, with a random sampler or `BeamSearch`. Defaults
-                to `1`.
-            end_token: String or integer, or a list of them, or `None`. The tokens that end a target. Defaults to
-                `"auto"`: the checkpoint's tokens, or else the end token of the tokenizer or preprocessor, or else none.
-            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
-                Defaults to `None`: the checkpoint's value, or else `1.0`.
-            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
-                `None`: the checkpoint's value, or else `0`.
-            bad_words: List of strings, or of lists of ids, that must not occur. Defaults to `None`: the checkpoint's
-                words, or else none.
-            forced_first: String or integer. The first token after the start token. Defaults to `None`: the language of
-                the targets or the checkpoint's token, or else none.
-            forced_last: String or integer, or a list of them. Tokens, one of which comes last at the maximum length.
-                Defaults to `None`: the checkpoint's tokens, or else none.
-            stop: String or list of strings. The text ends before the first stop string. Defaults to `()`, for none.
-            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
-            on_token: Callable `(index, piece)`, called for each new piece of a target as soon as it is certain. A piece
-                is a string for texts, and a token id for ids. Defaults to `None`.
-            batch_size: Integer. Number of sources in a batch. Defaults to `8`.
-
-        Returns:
-            The targets: a list of strings for a list of strings, and a string for a string. For ids, a list of lists of
-            ids, which include the end token. If `num_sequences` is greater than 1, a list of these for each source.
-
-        Raises:
-            ValueError: If prepared ids of a source are empty or longer than the encoder's positions; if an argument is
-                out of range; or if strings are used without a preprocessor.
-
-        Example:
-        ```python
-        encoder = keras_transfer.encoders.T5(20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
-        keras_transfer.tasks.Seq2SeqLM(encoder).generate([[3, 4, 5, 1], [6, 1]], max_new_tokens=4, num_beams=2)
-        ```
-        """
-        options = GenerationOptions.of(locals())
-        rows, raw, single = rows_of(self, sources, self._source_rows, "source")
-        starts = [np.array([self.reader.start_id], "int32")] * len(rows)
-        found = self.continue_rows(starts, lengths_of(self, starts, options), options, raw, context_rows=rows)
-        return found[0] if single else found
-
-    def _source_rows(self, sources):
-        """Returns the ids of sources, truncated as in `fit`."""
-        self.reader.require()
-        return prepared_rows(self.reader.sources(self.reader.columns(sources)))
+        rows, raw, single = rows_of(self, prompts, tokenize, "source")
+        return [np.array([self.reader.start_id], "int32")] * len(rows), rows, raw, single
 
     def default_constraints(self) -> Any:
         """Returns the constraints that the checkpoint and the language of the targets put on generated tokens.
@@ -351,7 +278,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             new = ops.logical_and(place >= 1, place < found["end"][:, None])
             return {"target": without_first_space(take_pieces(found["tokens"], new, pieces))}
 
-        return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
+        return {"serving_default": Signature(write, texts_named("text")), **signatures}
 
     @classmethod
     @expects(sequence_length=integer(1))

@@ -16,7 +16,7 @@ from keras_transfer.data import Batches, Contents, Layout, are_parts, compiles_e
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
 from keras_transfer.encoders import check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
-from keras_transfer.tasks.checks import check_lengths, require_compiled
+from keras_transfer.tasks.checks import check_sizes, require_compiled
 from keras_transfer.tasks.input_checks import (
     NoRows,
     check_columns,
@@ -159,7 +159,8 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     if isinstance(columns, dict):
         data = _batch_arrays(task, columns, y, *options)
     else:
-        check_lengths(task)
+        # The preprocessor may have changed since the task was created.
+        check_sizes(task.preprocessor, task.encoder, getattr(task.encoder, "vocabulary_size", None))
         data = task.reader.batches(columns, y, *options)
     if seed is not None:
         data.seed = seed

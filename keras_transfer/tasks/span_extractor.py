@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import check_numbers, to_array, to_numpy
-from keras_transfer.core.expect import expects, integer, number
+from keras_transfer.core.arrays import check_numbers, to_numpy
+from keras_transfer.core.expect import expect, expects, integer, number
 from keras_transfer.data import (
     Batches,
     check_span_preprocessor,
@@ -25,10 +25,10 @@ from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.labels import Labels, check_integers
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature, Task, of_part
+from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
 
 _SEARCHED = 64  # Number of questions whose answers are found at once.
 _COLUMNS = ("score", "start", "end", "found")
@@ -122,11 +122,8 @@ class SpanExtractor(Task):
 
         # === Layers ===
         encoded, _ = encode_mixed(encoder, scalar_mix=False)
-        if encoded.sequence is None or not isinstance(encoder.input, dict):
-            raise ValueError(
-                "`encoder` must accept a dict of inputs and return a vector for each token. "
-                f"Received: encoder={encoder!r}"
-            )
+        rule = "`encoder` must accept a dict of inputs and return a vector for each token."
+        expect(encoded.sequence is not None and isinstance(encoder.input, dict), rule, encoder=encoder)
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
         doc_stride, overlap = window_distance(doc_stride, overlap)
@@ -238,11 +235,8 @@ class SpanExtractor(Task):
         Raises:
             ValueError: If `pairs=True`.
         """
-        if pairs:
-            raise ValueError(
-                f"A `{type(self).__name__}` always expects a question and a context. Leave `pairs` out. "
-                "Received: pairs=True"
-            )
+        rule = f"A `{type(self).__name__}` always expects a question and a context. Leave `pairs` out."
+        expect(not pairs, rule, pairs=pairs)
 
         def answer(question, context):
             windows = context_windows(self.preprocessor, question, context, self.doc_stride, self.overlap)
@@ -251,8 +245,7 @@ class SpanExtractor(Task):
             found = {name: found[name][:, 0] for name in ("score", "start", "end")}
             return {"answer": take_characters(context, found["start"], found["end"]), **found}
 
-        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in ("question", "context")}
-        return {"serving_default": Signature(answer, texts)}
+        return {"serving_default": Signature(answer, texts_named("question", "context"))}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -266,15 +259,8 @@ class SpanReader(Reader):
     """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers."""
 
     def __init__(self, preprocessor, doc_stride, overlap):
-        super().__init__(preprocessor)
+        super().__init__(preprocessor, "`answer(questions, contexts)` for texts")
         self.doc_stride, self.overlap = doc_stride, overlap
-
-    def check(self, x, method):
-        if method.startswith("predict") and self.accepts(x):
-            raise ValueError(
-                "`predict` requires prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
-                f"Received: {x!r:.100}"
-            )
 
     def columns(self, x):
         return span_columns(x)
@@ -393,6 +379,8 @@ def take_characters(texts, starts, ends):
 class Spans(Labels):
     """`(text, start)` or `None` for each question. Labels of prepared data are token positions `[rows, 2]`."""
 
+    named_losses = {"focal": NAMED_LOSSES["focal"]}
+
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -408,12 +396,11 @@ class Spans(Labels):
             )
         return super().compiled(loss, metrics, weighted_metrics)
 
-    def named_losses(self):
-        return {"focal": NAMED_LOSSES["focal"]}
-
     def encode(self, labels):
         labels = super().encode(labels)
-        positions = isinstance(labels, (list, tuple)) and bool(labels) and all(map(_are_positions, labels))
+        is_list = isinstance(labels, (list, tuple)) and len(labels) > 0
+        rows = labels if is_list and all(isinstance(row, (list, tuple, np.ndarray)) for row in labels) else []
+        positions = rows and all(isinstance(value, (int, np.integer)) for row in rows for value in row)
         return np.asarray(labels) if positions else labels
 
     def check(self, labels, loss=None):
@@ -429,23 +416,14 @@ class Spans(Labels):
         return data
 
 
-def _are_positions(row):
-    is_row = isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1
-    return is_row and all(isinstance(value, (int, np.integer)) for value in row)
-
-
 def _check_positions(labels, answer_mask=None):
     """Raises a `ValueError` if labels of prepared data are not positions [rows, 2] where `answer_mask` is 1."""
-    try:
-        labels = to_array(labels)
-    except ValueError:  # Answers cannot become an array if some of them are None.
-        labels = np.array(labels, object)
-    if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
-        raise ValueError(
-            "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
-            "the first and of the last token, integers [batch, 2] of at least 0. "
-            f"Received: {labels.dtype} of shape {labels.shape}"
-        )
+    labels = check_integers(
+        labels,
+        "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of the first "
+        "and of the last token, integers [batch, 2] of at least 0.",
+        shape=(None, 2),
+    )
     if answer_mask is None:
         return
     mask = to_numpy(answer_mask)

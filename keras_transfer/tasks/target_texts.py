@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.core.arrays import as_column, check_numbers, to_array, to_numpy
+from keras_transfer.core.arrays import as_column, check_numbers, to_numpy
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 from keras_transfer.data import UNUSED, Batches, Contents, preprocess_texts, real_lengths
 from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.checks import check_sizes
 from keras_transfer.tasks.in_context import check_different, written_labels
 from keras_transfer.tasks.input_checks import check_no_pairs
-from keras_transfer.tasks.labels import lacks_targets
-from keras_transfer.tasks.next_tokens import NextTokens
+from keras_transfer.tasks.labels import check_integers
 from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.token_targets import NextTokens, TokenTargets
 from keras_transfer.text import TokenPreprocessor, check_batch_size, is_text, to_columns, to_list
 
 log = logging.getLogger("keras_transfer")
@@ -25,13 +26,10 @@ def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
     """Raises a `ValueError` unless targets are tokenized as the decoder expects."""
     rows = [half.token_embedding.input_dim for half in (encoder.encoder, encoder.decoder)]
     if target_preprocessor is not None:
-        if not isinstance(target_preprocessor, TokenPreprocessor):
-            raise ValueError(
-                "`target_preprocessor` must be a `TokenPreprocessor`. "
-                f"Received: target_preprocessor={target_preprocessor!r:.100}"
-            )
-        positions = getattr(encoder, "max_sequence_length", None)
-        check_sizes(target_preprocessor, positions, rows[1], "target_preprocessor")
+        is_known = isinstance(target_preprocessor, TokenPreprocessor)
+        rule = "`target_preprocessor` must be a `TokenPreprocessor`."
+        expect(is_known, rule, target_preprocessor=target_preprocessor)
+        check_sizes(target_preprocessor, encoder, rows[1], "target_preprocessor")
     elif preprocessor is not None and rows[0] != rows[1]:
         raise ValueError(
             "The two halves have different vocabularies. Pass the preprocessor of the decoder as "
@@ -43,8 +41,16 @@ def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
 def check_real(inputs):
     """Raises a `ValueError` if a row of prepared inputs has only padding."""
     for name, what in (("padding_mask", "source"), ("decoder_padding_mask", "target")):
-        if len(empty := np.flatnonzero(~to_numpy(inputs[name]).any(axis=1)) if name in inputs else ()):
-            raise ValueError(f"Each {what} must have at least one token. Received: only padding at position {empty[0]}")
+        if name in inputs:
+            _check_lengths(to_numpy(inputs[name]).sum(axis=1), what)
+
+
+def _check_lengths(real, what, texts=None, special=0):
+    """Raises a `ValueError` if a row has no tokens besides some special ones."""
+    if len(empty := np.flatnonzero(real <= special)):
+        found = "only special tokens" if special else "only padding"
+        received = found if texts is None else repr(texts[empty[0]])
+        raise ValueError(f"Each {what} must have at least one token. Received: {received} at position {empty[0]}")
 
 
 class SequenceReader(Reader):
@@ -52,46 +58,27 @@ class SequenceReader(Reader):
 
     Args:
         target_preprocessor: `text.TokenPreprocessor` of the targets, or `None` for that of the sources.
-        labels: `TargetTexts`, which may have an objective that makes sources and targets.
     """
 
     takes_pairs = False
     makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
 
-    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False, labels=None):
-        super().__init__(preprocessor)
+    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):
+        super().__init__(preprocessor, "`generate(sources)` for texts, or `score(sources, targets)`")
         self.prefix, self.start_id, self.target_preprocessor = prefix, start_id, target_preprocessor
-        self.with_positions, self.labels = with_positions, labels
-
-    @property
-    def pretrains(self):
-        """Boolean. Whether an objective makes sources and targets."""
-        return self.labels is not None and self.labels.objective is not None
+        self.with_positions = with_positions
 
     def check(self, x, method):
-        if method.startswith("predict") and self.accepts(x):
-            raise ValueError(
-                f"`{method}` requires prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
-                f"`score(sources, targets)`. Received: {x!r:.100}"
-            )
+        super().check(x, method)
         if method.startswith("predict") and isinstance(x, Mapping):
             check_real(x)
 
-    def advice(self):
-        """Returns the end of a sentence that says how to predict texts."""
-        return ", with `decoder_token_ids`. Use `generate(sources)` for texts"
-
     def columns(self, x):
         texts = to_columns(x)
-        if isinstance(texts, tuple) and self.pretrains:
-            raise ValueError(
-                "An objective makes a source and a target from each text, so texts must be one column. "
-                "Received: a tuple of two as the first argument"
-            )
         if isinstance(texts, tuple):
             raise ValueError(
-                "Sources must be one column of texts, and targets are the second argument: `fit(sources, targets)`. "
-                "Received: a tuple of two as the first argument"
+                "Sources must be one column of texts. Targets are the second argument, `fit(sources, targets)`, or "
+                "made by an objective. Received: a tuple of two as the first argument"
             )
         return texts
 
@@ -107,18 +94,12 @@ class SequenceReader(Reader):
             return super().batches(columns, None, sample_weight, batch_size, shuffle)
         count = len(columns)
         y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
-        if sample_weight is not None and np.ndim(sample_weight) != 1:
-            raise ValueError(
-                "`sample_weight` must have one weight for each pair of texts. "
-                f"Received: weights of shape {np.shape(sample_weight)}"
-            )
+        rule = "`sample_weight` must have one weight for each pair of texts."
+        expect(sample_weight is None or np.ndim(sample_weight) == 1, rule, shape=np.shape(sample_weight))
         check_batch_size(self.preprocessor, batch_size, count, False)
         self.check_tokenizer()
         inputs = self.sources(columns)
-        if len(empty := np.flatnonzero(real_lengths(inputs) == 0)):
-            raise ValueError(
-                f"Each source must have at least one token. Received: {columns[empty[0]]!r} at position {empty[0]}"
-            )
+        _check_lengths(real_lengths(inputs), "source", columns)
         ids, real = self._targets(y)
         contents = Contents(prepare=self._item, real_labels=real)
         return Batches.of(inputs, ids, sample_weight, contents, batch_size=batch_size, shuffle=shuffle)
@@ -152,10 +133,7 @@ class SequenceReader(Reader):
         known = isinstance(own, TokenPreprocessor)
         found = preprocess_texts(texts, own, warn=not known)
         real = real_lengths(found)
-        if len(empty := np.flatnonzero(real == 0)):
-            raise ValueError(
-                f"Each target must have at least one token. Received: {texts[empty[0]]!r} at position {empty[0]}"
-            )
+        _check_lengths(real, "target", texts)
         if known:
             _warn_of_targets(own, texts, real)
         return np.where(found["padding_mask"] == 1, found["token_ids"], UNUSED), real
@@ -209,22 +187,11 @@ _Task: Any = object  # To type checkers, the mixin has all attributes of the tas
 class TargetTexts(NextTokens):
     """The texts that the model learns to write, which replace labels, or the ones that an objective makes."""
 
+    weighs_itself = True  # The losses are means over tokens of targets or of sources.
+    objective_classes = (SequenceObjective, type(None))
+
     def __init__(self, count, objective=None):
-        super().__init__(count)
-        self.objective = objective
-
-    @property
-    def objective(self):
-        return self._objective
-
-    @objective.setter
-    def objective(self, objective):
-        if objective is not None and not isinstance(objective, SequenceObjective):
-            raise ValueError(
-                "`objective` must make sources and targets, such as `objectives.SpanCorruption` or "
-                f"`objectives.Denoising`. Received: objective={objective!r:.100}"
-            )
-        self._objective = objective
+        TokenTargets.__init__(self, count, objective)
 
     @property
     def optional(self):
@@ -236,46 +203,62 @@ class TargetTexts(NextTokens):
             return ()
         return (*_DECODER, "decoder_positions") if self.objective.with_positions else _DECODER
 
-    def weight_of(self, x, y, sample_weight):
-        return 1  # The task weights its losses, which are means over tokens of targets or of sources.
-
-    def count_of(self, x, y, sample_weight):
-        return super().weight_of(x, y, sample_weight)
-
     def encode(self, labels):
         if isinstance(labels, Mapping):
             raise ValueError(f"Targets must be one column of texts. Received: a dict with the keys {list(labels)}")
         if is_text(labels):
             return to_columns(labels)
-        values = to_array(labels)
-        self.check(values)
-        if (values < 0).any():  # `check` allows the padding of our own batches.
-            raise ValueError(
-                "Targets of prepared inputs must not be negative. Pass `sample_weight`, 0 at padding. "
-                f"Received: {values.min()}"
-            )
-        return values
+        self.check(labels)
+        # `check` allows the padding of our own batches.
+        return check_integers(
+            labels, "Targets of prepared inputs must not be negative. Pass `sample_weight`, 0 at padding."
+        )
 
     def check(self, labels, loss=None):
         if isinstance(labels, tuple):
             raise ValueError("Targets must be one column of texts. Received: a tuple of two")
         if is_text(labels):
             return
-        values = to_array(labels)
-        if values.ndim != 2 or values.dtype.kind not in "iu" or (values < UNUSED).any() or (values >= self.count).any():
-            raise ValueError(
-                "Targets must be texts, one for each source, or, for prepared inputs, integers [batch, length] from 0 "
-                f"to {self.count - 1}. Received: {values.dtype} of shape {values.shape}"
-            )
+        check_integers(
+            labels,
+            "Targets must be texts, one for each source, or, for prepared inputs, integers [batch, length] from 0 to "
+            f"{self.count - 1}.",
+            *(self.count, UNUSED),
+        )
+
+    def draws(self, task):
+        reader, preprocessor, objective = task.reader, task.preprocessor, self.objective
+        _check_objective(reader, objective)
+        special, tokens = preprocessor.num_special_tokens, objective.tokens(preprocessor)
+
+        def make(columns, random):
+            ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
+            begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
+            rows = [row[begin : count - end] for row, count in zip(ids, real)]
+            sources, *decoded = objective(rows, random, **tokens)
+            # A batch is as long as its longest text may require, not as drawn: few text lengths stay few shapes.
+            source_length, target_length = objective.max_lengths(ids.shape[1] - special)
+
+            def pack(rows, length):
+                length = min(length + special, max(preprocessor.sequence_length, ids.shape[1]))
+                return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
+
+            inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
+            others = task.encoder.encoder.input.keys() - {*inputs}
+            inputs |= {name: np.zeros_like(inputs["token_ids"]) for name in others}
+            if objective.with_positions:
+                return _with_positions(inputs, *decoded, begin, target_length)
+            return reader.item(inputs, *pack(*decoded, target_length))
+
+        return make
 
     def targets(self, data, task):
         check_no_pairs(data, type(task).__name__)
-        if data.contents.prepare is not None:
-            return data
-        if self.objective is not None:
-            if lacks_targets(data, self.made_inputs):
-                return with_noise(data, self.objective, task)
-            self._check_complete(data)
+        found = TokenTargets.targets(self, data, task) if self.optional else data
+        if found is not data:
+            _check_lengths(data.real, "text", special=task.preprocessor.num_special_tokens)
+        if found.contents.prepare is not None:
+            return found
         if data.labels is None and data.contents.kind == "texts":
             raise ValueError(
                 "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
@@ -285,91 +268,29 @@ class TargetTexts(NextTokens):
             return data
         if data.labels.dtype == object:
             raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
-        _check_prepared(data.inputs, data.labels)
+        check_real(data.inputs)
+        length = data.inputs["decoder_token_ids"].shape[1]
+        rule = f"Targets must be as long as `decoder_token_ids`, which have {length} places."
+        expect(data.labels.shape[1] == length, rule, shape=data.labels.shape)
         weights = data.sample_weight
         if "decoder_padding_mask" in data.inputs and (weights is None or weights.ndim == 1):
             mask = data.inputs["decoder_padding_mask"].astype("float32")
             data = data.replace(sample_weight=mask if weights is None else mask * weights[:, None])
         return data
 
-    def _check_complete(self, data):
-        """Raises a `ValueError` if data has decoder inputs or targets, but not both."""
-        names = list(data.inputs)
-        if not {*_DECODER} <= {*names} or not data.has_labels:
-            raise ValueError(
-                "The objective makes inputs of the decoder and targets of data that has neither. Prepared data must "
-                f"have `{'`, `'.join(_DECODER)}` and targets, or none of them. "
-                f"Received: the inputs {names}, and {'' if data.has_labels else 'no '}targets"
-            )
 
-
-def _check_prepared(inputs, targets):
-    """Raises a `ValueError` if a row has only padding, or if targets and decoder inputs differ in length."""
-    check_real(inputs)
-    length = inputs["decoder_token_ids"].shape[1]
-    if targets.shape[1] != length:
-        raise ValueError(
-            f"Targets must be as long as `decoder_token_ids`, which have {length} places. "
-            f"Received: targets of shape {targets.shape}"
-        )
-
-
-def with_noise(data, objective, task):
-    """Returns batches of texts with the sources and targets that an objective makes from them.
-
-    The texts are prepared, with the special tokens of the preprocessor.
-    """
-    reader = task.reader
-    preprocessor = reader.preprocessor
-    if not isinstance(preprocessor, TokenPreprocessor):
-        raise ValueError(
-            f"An objective requires a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
-        )
-    if reader.prefix:
-        raise ValueError(
-            "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it. "
-            f"Received: prefix={reader.prefix!r}"
-        )
+def _check_objective(reader, objective):
+    """Raises a `ValueError` unless a reader tokenizes a text as a source and as a target in the same way."""
+    preprocessor, own, name = reader.preprocessor, reader.target_preprocessor, type(objective).__name__
+    is_known = isinstance(preprocessor, TokenPreprocessor)
+    expect(is_known, "An objective requires a `text.TokenPreprocessor`.", preprocessor=preprocessor)
+    rule = "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it."
+    expect(not reader.prefix, rule, prefix=reader.prefix)
     if objective.with_positions and not reader.with_positions:
         raise ValueError(
-            f"`{type(objective).__name__}` passes positions to the decoder. Create an encoder with absolute positions, "
-            'such as `Bart`, with `further_inputs=["decoder_positions"]`. Received: an encoder without this input'
+            f"`{name}` passes positions to the decoder. Create an encoder with absolute positions, such as `Bart`, and "
+            '`further_inputs=["decoder_positions"]`. Received: an encoder without this input'
         )
-    _check_targets(reader, objective)
-    special = preprocessor.num_special_tokens
-    _check_real(data.real, special)
-    tokens = objective.tokens(preprocessor)
-
-    def make(columns, random):
-        ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
-        begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
-        rows = [row[begin : count - end] for row, count in zip(ids, real)]
-        sources, *decoded = objective(rows, random, **tokens)
-        # A batch is as long as its longest text may require, not as drawn: few text lengths stay few shapes.
-        source_length, target_length = objective.max_lengths(ids.shape[1] - special)
-
-        def pack(rows, length):
-            length = min(length + special, max(preprocessor.sequence_length, ids.shape[1]))
-            return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
-
-        inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
-        inputs |= {name: np.zeros_like(inputs["token_ids"]) for name in task.encoder.encoder.input.keys() - {*inputs}}
-        if objective.with_positions:
-            return _with_positions(inputs, *decoded, begin, target_length)
-        return reader.item(inputs, *pack(*decoded, target_length))
-
-    return data.with_targets(make, objective.seed)
-
-
-def _check_real(real, special):
-    """Raises a `ValueError` if a text has only special tokens."""
-    if len(empty := np.flatnonzero(real <= special)):
-        raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
-
-
-def _check_targets(reader, objective):
-    """Raises a `ValueError` unless the model tokenizes a text as a source and as a target in the same way."""
-    preprocessor, own, name = reader.preprocessor, reader.target_preprocessor, type(objective).__name__
     tokenizer = preprocessor.tokenizer
     if tokenizer.has_own_targets or (own is not None and not _same(tokenizer, own.tokenizer)):
         raise ValueError(

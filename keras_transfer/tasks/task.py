@@ -105,6 +105,11 @@ class Signature:
     ragged: bool = False
 
 
+def texts_named(*names):
+    """Returns the inputs of a `Signature` that accepts texts `[batch]` by these names."""
+    return {name: keras.KerasTensor((None,), "string", name=name) for name in names}
+
+
 class Task(
     Pretrained,
     DataMethods,

@@ -11,8 +11,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array
-from keras_transfer.core.expect import FLAG, FRACTION, expects, integer, one_of
-from keras_transfer.core.names import listed
+from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, integer, one_of
 from keras_transfer.data import checked_names
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.card_facts import Purpose
@@ -26,7 +25,6 @@ from keras_transfer.tasks.task import Signature
 log = logging.getLogger("keras_transfer")
 _TEMPERATURES = (0.05, 20.0)
 _NO_SLOPE = 1e-12
-_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 
 class Calibration(NamedTuple):
@@ -43,10 +41,127 @@ class Calibration(NamedTuple):
     error_after: float
 
 
-class Probabilities(_Task):
-    """A mixin for classifiers, with one label or several labels for each text."""
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TextClassifier(PooledTask):
+    """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
-    thresholds: Any
+    Labels are names in `label_names`, or their positions. Names that are numbers may be passed as numbers, unless these
+    could also be positions of other names. With `multi_label=True`, a text can have any number of labels, given as
+    lists of names or as an array `[texts, classes]` of zeros and ones. `predict` returns logits, `predict_proba`
+    returns probabilities, and `predict_labels` returns names.
+
+    `from_pretrained` loads the head of a fine-tuned checkpoint with its label names. For any other checkpoint, or with
+    `head="new"`, create a new head with `label_names`, with `labels` (a column of labels that contains the names), or
+    with `num_classes`.
+
+    `compile` also accepts the losses `"focal"` and `"label_smoothing"` by name, and the metrics `"f1"`, `"precision"`,
+    `"recall"`, `"auc"` and, with one label per text, `"matthews_correlation"` and `"expected_calibration_error"`.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Callable from texts to the encoder's inputs, or `None` for prepared ids. Defaults to `None`.
+        num_classes: Integer, at least 2. Number of classes. Defaults to `None`, the number of `label_names`.
+        label_names: List of strings. Class names, in the order of the logits. Defaults to `None`, for the class numbers
+            as names.
+        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
+        thresholds: List of floats, one for each class. With `multi_label=True`, the lowest probabilities at which a
+            label is predicted. `tune_thresholds` finds them. Defaults to `None`, for 0.5 for each class.
+        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`,
+            `"weighted_mean"`, `"mean_sqrt"`, `"concat"` (last, mean and maximum, as in ULMFiT) or `"concat_first"`
+            (first, mean and maximum), as in `layers.SequencePooling`. Defaults to `None`: the pooling of the encoder's
+            checkpoint, otherwise `"pooled"` if the encoder has that output, otherwise `"mean"`.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        hidden_activation: String or callable. Activation of an additional dense layer between the pooling and the
+            dropout, as in RoBERTa heads. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in ModernBERT heads. If so, neither has
+            a bias. Defaults to `False`.
+        hidden_dim: Integer. Width of that dense layer, 50 in ULMFiT. Defaults to `None`, the width of the pooled
+            vector.
+        hidden_dropout: Float between 0 and 1. Dropout rate before that dense layer, 0.4 in ULMFiT. Defaults to `0.0`.
+        batch_norm: Boolean. Whether batch normalization precedes the dropout of that dense layer and of the logits, as
+            in ULMFiT. Defaults to `False`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all encoder layers instead
+            of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        windows: `"mean"` or `"max"`. Cuts texts that are too long into windows that overlap by a quarter
+            (`text.WindowPreprocessor`) instead of truncating them, and uses the mean or the maximum of the logits of a
+            text's windows, also in training. Requires a `TokenPreprocessor`. Defaults to `None`, which truncates texts.
+        siamese: Boolean. How pairs of texts are encoded. If `False`, the two are packed into one sequence. If `True`,
+            the encoder processes each text separately, and the head receives the features `[u, v, |u - v|, u * v]` of
+            their vectors, as in InferSent. Defaults to `False`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits `[batch, num_classes]`, float32.
+
+    Raises:
+        ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
+            or not possible with the encoder, if the vocabulary or the sequence length of `preprocessor` does not match
+            the encoder, if `hidden_norm=True`, `hidden_dim` or `hidden_dropout` is used without `hidden_activation`, if
+            `batch_norm=True` is used with `hidden_norm=True`, if `thresholds` are not one probability for each class of
+            a classifier with `multi_label=True`, or if `windows` is unknown.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-4))
+    model.fit(["What a film!", "What a bore."], ["good", "bad"], epochs=1)
+    model.predict_labels(["A fine film."])
+    ```
+    """
+
+    purpose = Purpose("text-classification", "classifies texts", 'predict_labels(["A text."])')
+    checkpoint_head = TaskHead(
+        name="classifier",
+        sizes=("num_classes", "label_names"),
+        problem_types=("single_label_classification", "multi_label_classification"),
+    )
+
+    @expects(windows=one_of("mean", "max"), hidden_dim=integer(1), hidden_dropout=FRACTION, batch_norm=FLAG)
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        num_classes: int | None = None,
+        label_names: Sequence[str] | None = None,
+        multi_label: bool = False,
+        thresholds: Sequence[float] | None = None,
+        pooling: str | None = None,
+        dropout: float = 0.1,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        hidden_dim: int | None = None,
+        hidden_dropout: float = 0.0,
+        batch_norm: bool = False,
+        scalar_mix: bool | keras.layers.Layer = False,
+        windows: str | None = None,
+        siamese: bool = False,
+        name: str | None = None,
+    ) -> None:
+        settings = settings_in(locals())
+        label_names = _checked_classes(num_classes, label_names)
+        if thresholds is not None:
+            thresholds = _checked_thresholds(thresholds, len(label_names), multi_label)
+        labels: Any = MultiHot(label_names, thresholds) if multi_label else ClassNames(label_names)
+        settings |= {"num_classes": len(label_names), "siamese": bool(siamese)}
+        reader = pooled_reader(preprocessor, windows, siamese)
+        super().__init__(encoder, len(label_names), reader, labels, settings, scalar_mix=scalar_mix, name=name)
+
+    @property
+    def thresholds(self):
+        """List of floats, the lowest probability at which each class is predicted, or `None` without `multi_label`."""
+        return self.labels.thresholds if self.multi_label else None
+
+    @thresholds.setter
+    def thresholds(self, thresholds):
+        self.labels.thresholds = _checked_thresholds(thresholds, self.num_classes, self.multi_label)
+
+    @property
+    def tuned_thresholds(self) -> bool:
+        """Boolean. Whether a threshold differs from 0.5."""
+        return any(threshold != 0.5 for threshold in self.thresholds or ())
+
+    # === Prediction ===
 
     def predict_proba(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> np.ndarray:
         """Returns the probabilities of the classes.
@@ -228,146 +343,6 @@ class Probabilities(_Task):
     def _probabilities(self, logits):
         return ops.convert_to_numpy(self.labels.probabilities(logits))
 
-
-@keras.saving.register_keras_serializable(package="keras_transfer")
-class TextClassifier(Probabilities, PooledTask):
-    """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
-
-    Labels are names in `label_names`, or their positions. Names that are numbers may be passed as numbers, unless these
-    could also be positions of other names. With `multi_label=True`, a text can have any number of labels, given as
-    lists of names or as an array `[texts, classes]` of zeros and ones. `predict` returns logits, `predict_proba`
-    returns probabilities, and `predict_labels` returns names.
-
-    `from_pretrained` loads the head of a fine-tuned checkpoint with its label names. For any other checkpoint, or with
-    `head="new"`, create a new head with `label_names`, with `labels` (a column of labels that contains the names), or
-    with `num_classes`.
-
-    `compile` also accepts the losses `"focal"` and `"label_smoothing"` by name, and the metrics `"f1"`, `"precision"`,
-    `"recall"`, `"auc"` and, with one label per text, `"matthews_correlation"` and `"expected_calibration_error"`.
-
-    Args:
-        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        preprocessor: Callable from texts to the encoder's inputs, or `None` for prepared ids. Defaults to `None`.
-        num_classes: Integer, at least 2. Number of classes. Defaults to `None`, the number of `label_names`.
-        label_names: List of strings. Class names, in the order of the logits. Defaults to `None`, for the class numbers
-            as names.
-        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
-        thresholds: List of floats, one for each class. With `multi_label=True`, the lowest probabilities at which a
-            label is predicted. `tune_thresholds` finds them. Defaults to `None`, for 0.5 for each class.
-        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`,
-            `"weighted_mean"`, `"mean_sqrt"`, `"concat"` (last, mean and maximum, as in ULMFiT) or `"concat_first"`
-            (first, mean and maximum), as in `layers.SequencePooling`. Defaults to `None`: the pooling of the encoder's
-            checkpoint, otherwise `"pooled"` if the encoder has that output, otherwise `"mean"`.
-        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
-        hidden_activation: String or callable. Activation of an additional dense layer between the pooling and the
-            dropout, as in RoBERTa heads. Defaults to `None`, for no such layer.
-        hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in ModernBERT heads. If so, neither has
-            a bias. Defaults to `False`.
-        hidden_dim: Integer. Width of that dense layer, 50 in ULMFiT. Defaults to `None`, the width of the pooled
-            vector.
-        hidden_dropout: Float between 0 and 1. Dropout rate before that dense layer, 0.4 in ULMFiT. Defaults to `0.0`.
-        batch_norm: Boolean. Whether batch normalization precedes the dropout of that dense layer and of the logits, as
-            in ULMFiT. Defaults to `False`.
-        scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all encoder layers instead
-            of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
-        windows: `"mean"` or `"max"`. Cuts texts that are too long into windows that overlap by a quarter
-            (`text.WindowPreprocessor`) instead of truncating them, and uses the mean or the maximum of the logits of a
-            text's windows, also in training. Requires a `TokenPreprocessor`. Defaults to `None`, which truncates texts.
-        siamese: Boolean. How pairs of texts are encoded. If `False`, the two are packed into one sequence. If `True`,
-            the encoder processes each text separately, and the head receives the features `[u, v, |u - v|, u * v]` of
-            their vectors, as in InferSent. Defaults to `False`.
-        name: String. Name of the model. Defaults to `None`.
-
-    Outputs:
-        Logits `[batch, num_classes]`, float32.
-
-    Raises:
-        ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
-            or not possible with the encoder, if the vocabulary or the sequence length of `preprocessor` does not match
-            the encoder, if `hidden_norm=True`, `hidden_dim` or `hidden_dropout` is used without `hidden_activation`, if
-            `batch_norm=True` is used with `hidden_norm=True`, if `thresholds` are not one probability for each class of
-            a classifier with `multi_label=True`, or if `windows` is unknown.
-
-    Example:
-    ```python
-    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
-    model.compile(keras_transfer.optimizers.FusedAdamW(1e-4))
-    model.fit(["What a film!", "What a bore."], ["good", "bad"], epochs=1)
-    model.predict_labels(["A fine film."])
-    ```
-    """
-
-    purpose = Purpose("text-classification", "classifies texts", 'predict_labels(["A text."])')
-    checkpoint_head = TaskHead(
-        name="classifier",
-        sizes=("num_classes", "label_names"),
-        problem_types=("single_label_classification", "multi_label_classification"),
-    )
-
-    @expects(windows=one_of("mean", "max"), hidden_dim=integer(1), hidden_dropout=FRACTION, batch_norm=FLAG)
-    def __init__(
-        self,
-        encoder: keras.Model,
-        preprocessor: Callable[..., Any] | None = None,
-        *,
-        num_classes: int | None = None,
-        label_names: Sequence[str] | None = None,
-        multi_label: bool = False,
-        thresholds: Sequence[float] | None = None,
-        pooling: str | None = None,
-        dropout: float = 0.1,
-        hidden_activation: str | Callable[..., Any] | None = None,
-        hidden_norm: bool = False,
-        hidden_dim: int | None = None,
-        hidden_dropout: float = 0.0,
-        batch_norm: bool = False,
-        scalar_mix: bool | keras.layers.Layer = False,
-        windows: str | None = None,
-        siamese: bool = False,
-        name: str | None = None,
-    ) -> None:
-        settings = settings_in(locals())
-        label_names = _checked_classes(num_classes, label_names)
-        if thresholds is not None:
-            thresholds = _checked_thresholds(thresholds, len(label_names), multi_label)
-        labels: Any = MultiHot(label_names, thresholds) if multi_label else ClassNames(label_names)
-        super().__init__(
-            encoder,
-            len(label_names),
-            pooled_reader(preprocessor, windows, siamese),
-            labels,
-            pooling=pooling,
-            dropout=dropout,
-            name=name,
-            scalar_mix=scalar_mix,
-            hidden_activation=hidden_activation,
-            hidden_norm=hidden_norm,
-            windows=windows,
-            siamese=siamese,
-            hidden_dim=hidden_dim,
-            hidden_dropout=hidden_dropout,
-            batch_norm=batch_norm,
-            settings={**settings, "num_classes": len(label_names)},
-        )
-
-    def get_config(self):
-        config = super().get_config()
-        return config if self.multi_label else {**config, "thresholds": None}
-
-    @property
-    def thresholds(self):
-        """List of floats. With `multi_label=True`, the lowest probability at which each class is predicted."""
-        return self.labels.thresholds if self.multi_label else [0.5] * self.num_classes
-
-    @thresholds.setter
-    def thresholds(self, thresholds):
-        self.labels.thresholds = _checked_thresholds(thresholds, self.num_classes, self.multi_label)
-
-    @property
-    def tuned_thresholds(self) -> bool:
-        """Boolean. Whether a threshold differs from 0.5."""
-        return any(threshold != 0.5 for threshold in self.thresholds)
-
     # === Export ===
 
     def signatures(self, pairs: bool = False) -> dict[str, Signature]:
@@ -403,15 +378,10 @@ def _checked_classes(num_classes, label_names):
     label_names = None if label_names is None else checked_names(label_names)
     if num_classes is None and label_names is not None:
         num_classes = len(label_names)
-    if not isinstance(num_classes, (int, np.integer)) or num_classes < 2:
-        raise ValueError(
-            "`num_classes` must be an integer of at least 2. Pass it, or the names of the classes as `label_names`. "
-            f"Received: num_classes={num_classes!r}"
-        )
-    if label_names is not None and len(label_names) != num_classes:
-        raise ValueError(
-            f"`label_names` must have `num_classes` names, {num_classes}. Received: label_names={listed(label_names)}"
-        )
+    rule = "`num_classes` must be an integer of at least 2. Pass it, or the names of the classes as `label_names`."
+    expect(isinstance(num_classes, (int, np.integer)) and num_classes > 1, rule, num_classes=num_classes)
+    rule = f"`label_names` must have `num_classes` names, {num_classes}."
+    expect(label_names is None or len(label_names) == num_classes, rule, label_names=label_names)
     return label_names or [str(number) for number in range(num_classes)]
 
 
@@ -420,11 +390,9 @@ def _checked_thresholds(thresholds, count, multi_label):
     values = None
     with contextlib.suppress(TypeError, ValueError):  # One number, or no numbers.
         values = [float(threshold) for threshold in thresholds]
-    if values is None or not multi_label or len(values) != count or not all(0 <= value <= 1 for value in values):
-        raise ValueError(
-            f"`thresholds` must be {count} probabilities, one for each class, and require `multi_label=True`. "
-            f"Received: thresholds={thresholds}, multi_label={multi_label}"
-        )
+    rule = f"`thresholds` must be {count} probabilities, one for each class, and require `multi_label=True`."
+    fits = values is not None and multi_label and len(values) == count and all(0 <= value <= 1 for value in values)
+    expect(fits, rule, thresholds=thresholds, multi_label=multi_label)
     return values
 
 

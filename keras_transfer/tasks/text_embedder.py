@@ -8,8 +8,7 @@ import numpy as np
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array, to_numpy
-from keras_transfer.core.expect import expects, integer
-from keras_transfer.core.names import did_you_mean
+from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.data import are_parts, part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import select_inputs
@@ -27,7 +26,7 @@ from keras_transfer.tasks.heads import (
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature, Task, of_part
+from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
 from keras_transfer.text import is_text, to_columns
 
 QUERIES, CORPUS = 256, 16_384  # Numbers of vectors in a block, whose scores fit into the cache.
@@ -95,12 +94,9 @@ class SimilarityLabels(Labels):
 
     def compiled(self, loss, metrics, weighted_metrics):
         found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
-        if (getattr(found, "__module__", None) or "").startswith("keras."):
-            raise ValueError(
-                "`loss` must compare the vectors of a row, such as "
-                "`keras_transfer.losses.MultipleNegativesRankingLoss()`. "
-                f"Received: loss={loss!r}"
-            )
+        is_of_keras = (getattr(found, "__module__", None) or "").startswith("keras.")
+        rule = "`loss` must compare the vectors of a row: `keras_transfer.losses.MultipleNegativesRankingLoss()`."
+        expect(not is_of_keras, rule, loss=loss)
         return super().compiled(loss, metrics, weighted_metrics)
 
     def check(self, labels, loss=None):
@@ -336,8 +332,7 @@ class TextEmbedder(Task):
         queries, corpus = _checked(queries, "queries"), _checked(corpus, "corpus")
         if len(corpus) == 0:
             raise ValueError("`corpus` must have at least one text. Received: no texts")
-        if k > len(corpus):
-            raise ValueError(f"`k` must be at most {len(corpus)}, the number of texts in the corpus. Received: k={k}")
+        expect(k <= len(corpus), f"`k` must be at most {len(corpus)}, the number of texts in the corpus.", k=k)
         self._check_same_size({"queries": queries, "corpus": corpus})
         queries = self._directions(queries, "queries", verbose, QUERY_PROMPTS)
         corpus = self._vectors(corpus, verbose, DOCUMENT_PROMPTS)
@@ -384,7 +379,7 @@ class TextEmbedder(Task):
             def embed(text):
                 return {"embedding": self(encode_texts(self, prompt + text if prompt else text), training=False)}
 
-            return Signature(embed, {"text": keras.KerasTensor((None,), "string", name="text")})
+            return Signature(embed, texts_named("text"))
 
         def tokens(**inputs):
             return {"embedding": self(inputs, training=False)}
@@ -484,11 +479,9 @@ def _highest_of_all(table, k):
 def checked_prompts(prompts, default_name):
     """Returns prompts as a dict from names to texts."""
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(isinstance(part, str) for pair in prompts.items() for part in pair):
-        raise ValueError(
-            "`prompts` must be a dict from names to texts, such as {'query': 'query: '}. "
-            f"Received: prompts={prompts!r:.200}"
-        )
+    rule = "`prompts` must be a dict from names to texts, such as {'query': 'query: '}."
+    is_dict = isinstance(prompts, dict)
+    expect(is_dict and all(isinstance(part, str) for pair in prompts.items() for part in pair), rule, prompts=prompts)
     prompt_of(prompts, default_name, "default_prompt_name")
     return dict(prompts)
 
@@ -497,11 +490,7 @@ def prompt_of(prompts, name, argument="prompt_name"):
     """Returns the prompt with a name, or `""` for `None`."""
     if name is None:
         return ""
-    if name not in prompts:
-        raise ValueError(
-            f"`{argument}` must be the name of a prompt, one of {sorted(prompts)}.{did_you_mean(name, prompts)} "
-            f"Received: {name!r}"
-        )
+    one_of(*sorted(prompts)).check(argument, name)
     return prompts[name]
 
 

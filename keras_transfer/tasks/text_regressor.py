@@ -7,12 +7,11 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import to_array
 from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.metrics import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.keras_losses import is_accuracy
-from keras_transfer.tasks.labels import Labels, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, check_each, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
 from keras_transfer.tasks.saved import settings_in
 
@@ -22,6 +21,7 @@ class Numbers(Labels):
 
     one_of, per_row = False, True
     problem_type = "regression"
+    named_metrics = {"pearson_correlation": PearsonCorrelation, "spearman_correlation": SpearmanCorrelation}
 
     def __init__(self, count=1):
         self.count = count
@@ -31,9 +31,6 @@ class Numbers(Labels):
 
     def metrics(self):
         return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
-
-    def named_metrics(self):
-        return {"pearson_correlation": PearsonCorrelation, "spearman_correlation": SpearmanCorrelation}
 
     def compiled(self, loss, metrics, weighted_metrics):
         for metric in keras.tree.flatten([metrics, weighted_metrics]):
@@ -53,31 +50,12 @@ class Numbers(Labels):
         expected = f"Labels must be finite numbers (in {dtype}), one for each text"
         if self.count > 1:
             expected = f"Labels must be finite numbers (in {dtype}) of shape [texts, {self.count}]"
-        try:
-            values = to_array(labels)
-        except ValueError as error:
-            raise ValueError(f"{expected}. Received: rows of different lengths") from error
-        if values.dtype.kind not in "biuf":
-            flat = enumerate(values.ravel().tolist())
-            wrong = [f"{value!r:.100} at position {i}" for i, value in flat if not isinstance(value, (int, float))]
-            received = wrong[0] if wrong else f"labels of type {values.dtype}"
-            raise ValueError(f"{expected}. Received: {received}")
+        values = as_numbers(labels, expected)
         shapes = {(self.count,), ()} if self.count == 1 else {(self.count,)}
         if values.ndim == 0 or values.shape[1:] not in shapes:
             raise ValueError(f"{expected}. Received: shape {values.shape}")
         with np.errstate(over="ignore"):
-            wrong = np.argwhere(~np.isfinite(values.astype(dtype)))
-        if len(wrong):
-            place = tuple(wrong[0].tolist())
-            raise ValueError(
-                f"{expected}. Received: {values[place]} at position {place[0] if len(place) == 1 else place}"
-            )
-
-    def class_weight(self, weights, labels=None):
-        raise ValueError(
-            "`class_weight` cannot be used with a regressor. Use `sample_weight`. "
-            f"Received: class_weight={weights!r:.100}"
-        )
+            check_each(values, np.isfinite(values.astype(dtype)), f"{expected}.")
 
     def response(self, outputs):
         return {"values": outputs}
@@ -160,19 +138,6 @@ class TextRegressor(PooledTask):
         siamese: bool = False,
         name: str | None = None,
     ) -> None:
-        settings = settings_in(locals())
-        super().__init__(
-            encoder,
-            int(num_targets),
-            pooled_reader(preprocessor, windows, siamese),
-            Numbers(int(num_targets)),
-            pooling=pooling,
-            dropout=dropout,
-            name=name,
-            scalar_mix=scalar_mix,
-            hidden_activation=hidden_activation,
-            hidden_norm=hidden_norm,
-            windows=windows,
-            siamese=siamese,
-            settings=settings,
-        )
+        settings = {**settings_in(locals()), "siamese": bool(siamese)}
+        reader, labels = pooled_reader(preprocessor, windows, siamese), Numbers(int(num_targets))
+        super().__init__(encoder, labels.count, reader, labels, settings, scalar_mix=scalar_mix, name=name)

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_numpy
+from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED, checked_names, word_batches
 from keras_transfer.encoders import initializer_on
 from keras_transfer.keras_internals import has_metrics
@@ -393,6 +394,7 @@ class WordTags(Labels):
     """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word."""
 
     of_places = True
+    named_losses = NAMED_LOSSES
 
     def __init__(self, names, field=None):
         self.names, self.field = names, field
@@ -411,21 +413,17 @@ class WordTags(Labels):
             log.warning("`EntityF1` is not used, because some of `label_names` are not entity labels: %s", error)
             return [WordAccuracy()]
 
-    def named_losses(self):
-        return NAMED_LOSSES
-
+    @property
     def named_metrics(self):
         return {"entity_f1": lambda: EntityF1(self.names)}
 
     def compiled(self, loss, metrics, weighted_metrics):
-        if self.field is not None and loss != "auto":
-            raise ValueError(
-                f"With `crf=True`, the loss must be `'auto'`, the loss of the CRF. Received: loss={loss!r}"
-            )
-        metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
-        metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
-        metrics, weighted_metrics = (keras.tree.map_structure(_metric, given) for given in (metrics, weighted_metrics))
+        rule = "With `crf=True`, the loss must be `'auto'`, the loss of the CRF."
+        expect(self.field is None or loss == "auto", rule, loss=loss)
         return super().compiled(loss, metrics, weighted_metrics)
+
+    def made_metrics(self, metrics):
+        return keras.tree.map_structure(_metric, super().made_metrics(metrics))
 
     def check(self, labels, loss=None):
         labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels

@@ -123,9 +123,9 @@ def test_other_labels_are_one_clear_error(model, labels, message):
 
 
 def test_what_needs_one_label_for_a_text_is_an_error(model):
-    with pytest.raises(ValueError, match="cannot be used with `multi_label=True`.*Received: class_weight='balanced'"):
+    with pytest.raises(ValueError, match="requires labels that are classes.*Received: class_weight='balanced'"):
         model.fit(TEXTS, HOT, class_weight="balanced", verbose=0)
-    with pytest.raises(ValueError, match="cannot be used with `multi_label=True`"):
+    with pytest.raises(ValueError, match="`class_weight` requires labels that are classes"):
         model.fit(TEXTS, HOT, class_weight={0: 1.0}, verbose=0)
     with pytest.raises(ValueError, match="Only a classifier with `multi_label=True` has thresholds"):
         classifier().tune_thresholds(["a"], [0])

@@ -162,5 +162,5 @@ def test_labels_may_be_a_table_with_one_column():
 def test_wrong_arguments_are_errors():
     model = regressor()
     model.compile("sgd")
-    with pytest.raises(ValueError, match="`class_weight` cannot be used with a regressor"):
+    with pytest.raises(ValueError, match="`class_weight` requires labels that are classes"):
         model.fit(["a"], [1.0], class_weight={0: 1.0}, verbose=0)

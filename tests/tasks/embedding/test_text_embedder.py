@@ -213,7 +213,9 @@ def test_wrong_settings_of_vectors_are_errors(options, expected):
 
 
 def test_a_prompt_that_does_not_exist_is_an_error():
-    with pytest.raises(ValueError, match=r"one of \['document', 'query'\]. Did you mean 'query'\? Received: 'querry'"):
+    with pytest.raises(
+        ValueError, match=r"one of \('document', 'query'\).*Did you mean 'query'\? Received: prompt_name='querry'"
+    ):
         embedder(prompts=PROMPTS).embed(TEXTS, prompt_name="querry")
 
 

@@ -84,7 +84,7 @@ def test_what_needs_pairs_is_one_clear_error():
         tf.function(model.call, input_signature=[{name: tf.TensorSpec([None] * 3, "int32") for name in unknown}])(
             unknown
         )
-    with pytest.raises(ValueError, match="expects pairs of texts. Use `pairs=True`"):
+    with pytest.raises(ValueError, match="expects pairs. Use `pairs=True`"):
         model.signatures()
     with pytest.raises(ValueError, match="`windows` cannot be used with `siamese=True`"):
         classifier(windows="mean")

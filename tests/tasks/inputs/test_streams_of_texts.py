@@ -176,7 +176,7 @@ def test_packed_rows_need_no_masks_but_prediction_does():
 
 
 def test_predict_takes_no_loader_of_texts():
-    with pytest.raises(ValueError, match="`predict` requires prepared inputs, with `mask_positions`. Use `fill_mask"):
+    with pytest.raises(ValueError, match="`predict` requires prepared inputs. Use `fill_mask"):
         masked().predict(Loader())
 
 

@@ -48,7 +48,7 @@ def test_names_of_metrics_depend_on_the_task(model, regressor):
     several.compile("sgd", metrics={"logits": ["f1", "accuracy"]}, weighted_metrics=["auc"], run_eagerly=EAGER)
     assert {"f1", "auc"} <= set(several.evaluate(TEXTS, [[0, 1], [1, 0], [1, 1]], verbose=0, return_dict=True))
     words = tagger("vectors")
-    assert "entity_f1" in words.labels.named_metrics()
+    assert "entity_f1" in words.labels.named_metrics
 
 
 @pytest.mark.parametrize(

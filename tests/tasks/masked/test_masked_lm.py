@@ -61,7 +61,9 @@ def test_the_output_embeddings_are_the_token_embeddings():
 def test_an_encoder_or_a_preprocessor_that_does_not_fit_is_an_error():
     with pytest.raises(ValueError, match="`encoder` must have a `token_embedding`"):
         MaskedLM(keras.Sequential([keras.Input((None, 4)), keras.layers.Dense(4)]))
-    with pytest.raises(ValueError, match="must be a `text.TokenPreprocessor` with a mask token. Received: function"):
+    with pytest.raises(
+        ValueError, match="must be a `text.TokenPreprocessor` with a mask token. Received: preprocessor=a function"
+    ):
         MaskedLM(encoder(), preprocessor=lambda texts: texts)
 
 
@@ -144,7 +146,10 @@ def test_wrong_data_are_one_clear_error():
         each.compile(run_eagerly=True)
     for function, message in (
         (lambda: model.fit(TEXTS, [0, 1, 0, 1], verbose=0), "Raw text has no labels"),
-        (lambda: model.dataset(TEXTS, np.zeros((4, 2), int)), "must be None for raw text, since a `MaskedLM`.*: y"),
+        (
+            lambda: model.dataset(TEXTS, np.zeros((4, 2), int)),
+            "A `MaskedLM` makes `mask_positions` and their targets.*Received: only targets",
+        ),
         (lambda: model.fit(TEXTS, class_weight={0: 1.0}, verbose=0), "`class_weight` requires labels that are classes"),
         (lambda: without.fit(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)), "requires a preprocessor"),
         (lambda: model.predict(TEXTS), r"Use `fill_mask\(texts\)`.*'\[MASK\]' marks"),
@@ -153,7 +158,7 @@ def test_wrong_data_are_one_clear_error():
         with pytest.raises(ValueError, match=message):
             function()
     inputs, targets = model.dataset(TEXTS, batch_size=4)[0]
-    with pytest.raises(ValueError, match=r"must be integers \[batch, places\] below 17"):
+    with pytest.raises(ValueError, match=r"must be integers \[batch, places\] from 0 to 16, and -1 at"):
         model.fit(inputs, targets + 17, verbose=0)
 
 

@@ -171,12 +171,12 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: PermutationLM.from_pretrained(FOLDER, preprocessor=None, encoder={"two_streams": False}), "query stream"),
     (
         lambda: permutation_lm().predict(TEXTS),
-        "with `factorization_order` and `mask_positions`. Use `fill_mask(texts)`",
+        "requires prepared inputs. Use `fill_mask(texts)`",
     ),
-    (lambda: fit(TEXTS, [0, 1, 0, 1]), "Raw text has no labels, since the objective makes the targets"),
+    (lambda: fit(TEXTS, [0, 1, 0, 1]), "Raw text has no labels, since the task makes its targets"),
     (
         lambda: fit({**rows(), "mask_positions": np.ones((4, 1), int)}),
         "Pass all of them, or none. ... `mask_positions`",
     ),
-    (lambda: fit(rows(), np.ones((4, 1), int)), "Pass all of them, or none. Received: only labels"),
+    (lambda: fit(rows(), np.ones((4, 1), int)), "Pass all of them, or none. Received: only targets"),
 )

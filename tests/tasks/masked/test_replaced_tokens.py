@@ -164,7 +164,10 @@ def test_wrong_parts_and_data_are_one_clear_error():
         (lambda: ReplacedTokenDetection(encoder(), generator=encoder()), "must be a `MaskedLM`.*Received: BertEncoder"),
         (lambda: task.compile(loss="mse"), "computes its own loss and metrics.*Received: loss='mse'"),
         (lambda: task.predict(TEXTS), r"Use `detect\(texts\)`"),
-        (lambda: task.dataset(TEXTS, [0, 1, 0, 1]), "must be None for raw text, since a `ReplacedTokenDetection`.*: y"),
+        (
+            lambda: task.dataset(TEXTS, [0, 1, 0, 1]),
+            "A `ReplacedTokenDetection` makes `mask_positions` and their targets.*Received: only targets",
+        ),
         (lambda: task.detect((TEXTS, TEXTS)), "Received: tuple"),
         (lambda: task.detect(TEXTS, batch_size=0), "Received: batch_size=0"),
         (lambda: task.compute_loss(sample_weight=np.ones(4)), "does not support sample weights. Received: sample_w"),

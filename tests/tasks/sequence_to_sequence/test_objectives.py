@@ -225,9 +225,12 @@ def compiled(*args, **options):
 
 
 test_mistakes_are_errors = check_errors(
-    (lambda: model(TokenMasking()), "such as `objectives.SpanCorruption` ... Received: objective=<"),
+    (lambda: model(TokenMasking()), "`objective` must be a `SequenceObjective` ... Received: objective=a TokenMasking"),
     (lambda: compiled(None).fit(["a"]), "or an `objective` that makes them: `fit(sources, targets)`. Received: y=None"),
-    (lambda: compiled(PrefixLM()).fit(["a b", ""]), "at least one token. Received: a text without any at position 1"),
+    (
+        lambda: compiled(PrefixLM()).fit(["a b", ""]),
+        "at least one token. Received: only special tokens at position 1",
+    ),
     (lambda: compiled(PrefixLM(), prefix="a ").fit(["a b"]), "without `prefix` to pretrain it. Received: prefix='a '"),
     (lambda: compiled(PrefixLM()).fit(["a b"], sample_weight=[1.0]), "`sample_weight` requires `y`"),
     (

@@ -81,6 +81,7 @@ def test_the_pieces_of_a_target_are_those_of_the_result(trained, eagerly):
     written = found.generate(sources, max_new_tokens=3, on_token=lambda index, piece: pieces[index].append(piece))
     assert ["".join(each) for each in pieces] == written
     assert found.generate(sources[0], max_new_tokens=3) == written[0]
+    assert found.generate(sources[0], max_length=4) == written[0]  # The start token counts.
     assert all(text and not text.startswith(" ") for text in written)
 
 
@@ -165,7 +166,7 @@ def test_smoothed_targets_and_validation_split_train():
 
 
 test_mistakes_are_errors = check_errors(
-    (lambda ready: ready.predict(["a"]), "with `decoder_token_ids`. Use `generate(sources)` for texts"),
+    (lambda ready: ready.predict(["a"]), "requires prepared inputs. Use `generate(sources)` for texts"),
     (lambda ready: ready(["a"]), "prepared inputs only, a dict with `decoder_token_ids`"),
     (lambda ready: ready.fit(["a"]), "`fit(sources, targets)`. Received: y=None"),
     (lambda ready: ready.fit(["a"], ["b", "c"]), "Received: 2 targets, 1 texts"),
@@ -174,7 +175,7 @@ test_mistakes_are_errors = check_errors(
     (lambda: model(start_token="nowhere"), "Received: start_token='nowhere'"),
     (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
     (lambda: CausalLM(T5(20, **SIZES)), "must have tokens that see only earlier ones"),
-    (lambda ready: ready.generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),
+    (lambda ready: ready.generate("a", max_length=3, max_new_tokens=2), "Pass either `max_length`, which includes"),
     (lambda ready: ready.generate([[]]), "an empty source at position 0"),
     (lambda ready: ready.generate([[99]]), "Token ids must be from 0 to"),
     (lambda ready: ready.generate(None), "Texts must be a string or a list of strings, or prepared ids"),

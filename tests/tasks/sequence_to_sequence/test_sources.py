@@ -113,20 +113,23 @@ def stream(*parts):
 test_a_mistake_is_one_clear_error = check_errors(
     (stream(TEXTS, [0] * 8), "Targets must be texts, one for each source ... Received: int32 of shape (4,)"),
     (Loader([(TEXTS, TEXTS)]), "The texts and the labels must be different columns"),
-    (((TEXTS, TEXTS),), "An objective makes a source ... Received: a tuple of two as the first argument"),
-    (stream(["a b"] * 4 + [""] * 4), "Received: a text without any at position 0"),
-    (lambda: {**rows(), "decoder_token_ids": rows()["token_ids"]}, "or none of them. Received: the inputs ['token_"),
+    (((TEXTS, TEXTS),), "or made by an objective. Received: a tuple of two as the first argument"),
+    (stream(["a b"] * 4 + [""] * 4), "Received: only special tokens at position 0"),
+    (
+        lambda: {**rows(), "decoder_token_ids": rows()["token_ids"]},
+        "Pass all of them, or none. Received: only `decoder_",
+    ),
     (stream(rows(), [0] * 8), "Targets must be texts, one for each source ... Received: int32 of shape (4,)"),
     call=lambda data: fit(data),
 )
 
 
 def test_the_parts_of_prepared_data_that_an_objective_makes_are_given_together():
-    with pytest.raises(ValueError, match="or none of them. Received: the inputs"):
+    with pytest.raises(ValueError, match="Pass all of them, or none. Received: only targets"):
         fit(rows(), rows()["token_ids"])
     with pytest.raises(ValueError, match="requires a `text.TokenPreprocessor`. Received: preprocessor=None"):
         fit(rows(), preprocessor=None)
-    with pytest.raises(ValueError, match="`predict` requires prepared inputs, with `decoder_token_ids`. Use `generate"):
+    with pytest.raises(ValueError, match="`predict` requires prepared inputs. Use `generate"):
         spans().predict(Loader([TEXTS]))
     found = model(None)
     found.compile("sgd", run_eagerly=True)

@@ -1,0 +1,134 @@
+"""Targets that are tokens of the texts themselves, such as the next tokens of causal language models."""
+
+import keras
+
+from keras_transfer.core.expect import expect
+from keras_transfer.data import UNUSED
+from keras_transfer.metrics import Perplexity
+from keras_transfer.objectives import NextToken, PermutationLanguageModel, SequenceObjective, TokenMasking
+from keras_transfer.tasks.carried_state import check_streams
+from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES
+from keras_transfer.tasks.labels import Labels, check_integers
+from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.used_places import UsedPlaces
+
+_OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
+
+
+class TokenTargets(Labels):
+    """Token ids that an objective makes of texts, so that raw text needs no labels.
+
+    A subclass says in `draws` how a batch becomes inputs and targets. Prepared data has all of `made_inputs` and the
+    targets.
+
+    Args:
+        count: Integer. Number of different ids.
+        objective: The objective, one of `objective_classes` or an object with the same methods.
+
+    Attributes:
+        objective_classes: Tuple of classes of objectives.
+        axes: Tuple of `None` or an integer for each axis of prepared targets.
+    """
+
+    are_ids = optional = True
+    named_losses = NAMED_LOSSES
+    objective_classes: tuple[type, ...] = (type(None),)
+    axes: tuple[int | None, ...] = (None, None)
+
+    def __init__(self, count, objective=None):
+        self.count, self.objective = count, objective
+
+    @property
+    def objective(self):
+        return self._objective
+
+    @objective.setter
+    def objective(self, objective):
+        is_like = callable(objective) and all(hasattr(objective, name) for name in ("tokens", "seed"))
+        others = (type, *_OBJECTIVES)
+        fits = isinstance(objective, self.objective_classes) or (is_like and not isinstance(objective, others))
+        rule = f"`objective` must be a `{self.objective_classes[0].__name__}`, or have its methods."
+        expect(fits, rule, objective=objective)
+        self._objective = objective
+
+    def check(self, labels, loss=None):
+        unused = f", and {UNUSED} at unused places" if self.of_places else ""
+        axes = ", ".join(["batch", "places", *map(str, self.axes[2:])])
+        check_integers(
+            labels,
+            "Raw text has no labels, since the task makes its targets. Leave `y` out. Targets of prepared data must be "
+            f"integers [{axes}] from 0 to {self.count - 1}{unused}.",
+            *(self.count, UNUSED if self.of_places else 0, self.axes),
+        )
+
+    def targets(self, data, task):
+        check_no_pairs(data, type(task).__name__)
+        if data.contents.prepare is not None:
+            return data
+        found = [f"`{name}`" for name in self.made_inputs if name in data.inputs] + ["targets"] * data.has_labels
+        if not found:
+            return data.with_targets(self.draws(task), getattr(self.objective, "seed", None))
+        if len(found) <= len(self.made_inputs):
+            raise ValueError(
+                f"A `{type(task).__name__}` makes `{'`, `'.join(self.made_inputs)}` and their targets of data that has "
+                f"none of these. Pass all of them, or none. Received: only {' and '.join(found)}"
+            )
+        return data
+
+
+class NextTokens(TokenTargets):
+    """The next token at each position."""
+
+    by_weight = True
+    objective_classes: tuple[type, ...] = (NextToken,)
+    named_metrics = {"perplexity": Perplexity}
+
+    def __init__(self, count):
+        super().__init__(count, NextToken())
+
+    def loss(self):
+        return UsedPlaces(keras.losses.SparseCategoricalCrossentropy(from_logits=True), by_weight=True)
+
+    def metrics(self):
+        return [Perplexity()]
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        """Returns the loss and weighted metrics. All metrics are weighted, so padding does not count."""
+        if self.own_loss:
+            return super().compiled(loss, metrics, weighted_metrics)
+        metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        weighted = [*keras.tree.flatten(metrics or []), *keras.tree.flatten(weighted_metrics or [])]
+        return super().compiled(loss, None, weighted)
+
+    def targets(self, data, task):
+        if hasattr(data, "num_streams"):
+            check_no_windows(data, task)
+            check_streams(data.num_streams, getattr(task, "streams", None))
+        # `data.real` has the lengths: the padding mask of a corpus would be as large as the corpus itself.
+        if not data.has_labels and (data.real < 2).all():
+            raise ValueError(
+                "A causal language model learns to predict the next token, so at least one text must have two tokens. "
+                f"Received: {len(data.real)} texts of one token"
+            )
+        return super().targets(data, task)
+
+    def draws(self, task):
+        return lambda inputs, random: self.objective(inputs)
+
+
+class NextTokenReader(Reader):
+    """Accepts texts for a language model, and trims outputs to the positions of each text.
+
+    A text has as many positions with outputs as tokens, and `further_places` more.
+    """
+
+    further_places = 0
+
+    def restore(self, data, predict):
+        """Returns a list of arrays `[places, ..., vocabulary]`, the logits of each text."""
+        lengths = data.inputs["padding_mask"].sum(axis=1) + self.further_places
+        return predict.by_row(data, lambda row: slice(lengths[row]))
+
+    def nothing(self, model, columns):
+        return []
