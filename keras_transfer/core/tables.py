@@ -94,8 +94,7 @@ class Table:
     def _find(self, name, separator, found):
         """Finds the form of a file of text, and adds what its name does not say to the list `found`."""
         given = self.encoding
-        with self._open() as file:
-            head = list(itertools.islice(self._decoded(file), _SAMPLE))
+        head = list(itertools.islice(self._lines(), _SAMPLE))
         if self.encoding != given:
             found.append(self.encoding.upper())
         start = next((line.strip() for line in head if line.strip()), "")
@@ -105,16 +104,13 @@ class Table:
         if self.typed:
             self.kind, self.dialect = ".jsonl", None
             if not _is_json_lines(head, name):
-                with self._open() as file:
-                    text = "".join(self._decoded(file))
-                rows, form = _records(lines.parse_json(text, self.path, 1), self.path)
+                rows, form = _records(lines.parse_json("".join(self._lines()), self.path, 1), self.path)
                 self._set_rows(rows)
                 found += [form] if form else []
             return
         default = "\t" if name.endswith((".tsv", ".tab")) else ","
         self.separator = separator or _find_separator(head, default)
-        with self._open() as file:
-            self.quoted = self.separator != "\t" or _is_quoted(list(itertools.islice(self._decoded(file), _QUOTED)))
+        self.quoted = self.separator != "\t" or _is_quoted(list(itertools.islice(self._lines(), _QUOTED)))
         if separator is None and (self.separator != default or not name.endswith((".csv", ".tsv", ".tab"))):
             found.append(f"fields separated by {self.separator!r}")
         if self.separator == "\t" and self.quoted:
@@ -136,8 +132,9 @@ class Table:
     def _set_rows(self, rows):
         self.rows, self.unit, self.kind, self.dialect = list(enumerate(rows)), "row", ".jsonl", None
 
-    def _open(self):
-        return lines.open_binary(self.path)
+    def _lines(self):
+        with lines.open_binary(self.path) as file:
+            yield from self._decoded(file)
 
     def _decoded(self, file):
         """Yields the lines of a file as strings, with their ends."""
@@ -159,7 +156,7 @@ class Table:
         if self.rows is not None:
             yield from self.rows
             return
-        with self._open() as file:
+        with lines.open_binary(self.path) as file:
             size = max(file.seek(0, os.SEEK_END), 1)  # That of a compressed file is smaller.
             file.seek(0)
             content = self._decoded(file)

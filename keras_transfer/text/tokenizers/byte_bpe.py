@@ -13,9 +13,8 @@ from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, utf8_widths
-from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import checked_utf8
-from keras_transfer.text.strings.splitting import split_around
+from keras_transfer.text.strings.splitting import put_space_before, split_around, split_gpt2
 from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizer_files.settings import only_step
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
