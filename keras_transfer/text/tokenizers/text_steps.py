@@ -34,8 +34,25 @@ STEPS = {
     "strip_left": _replace(f"^[{WHITE_SPACE}]+", ""),
     "strip_right": _replace(f"[{WHITE_SPACE}]+$", ""),
 }
+
+
+def _replacing(kind, pattern, content=" "):
+    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+_SIDES = ("strip_left", "strip_right")
+# What stands for a step in a `tokenizer.json`.
+_PARTS = {
+    "quotes": [_replacing("String", quotes, '"') for quotes in ("``", "''")],
+    **{name: [{"type": name}] for name in ("NFC", "NFD", "NFKC", "NFKD")},
+    "strip_accents": [{"type": "StripAccents"}],
+    "lowercase": [{"type": "Lowercase"}],
+    "collapse_spaces": [_replacing("Regex", _TWO_SPACES)],
+    "collapse_white_space": [_replacing("Regex", _SPACES)],
+    **{name: [{"type": "Strip", **{side: side == name for side in _SIDES}}] for name in _SIDES},
+}
 MODEL_STEP = "model"  # the compiled normalization
-SPACE_STEPS = {"collapse_spaces", "collapse_white_space", "strip_left", "strip_right"}
+SPACE_STEPS = {"collapse_spaces", "collapse_white_space", *_SIDES}
 
 
 def read_steps(normalizer, keep_spaces=False):
@@ -47,25 +64,16 @@ def read_steps(normalizer, keep_spaces=False):
     """
     steps, charsmap = [], b""
     for part in steps_of(normalizer):
-        kind, pattern = part["type"], _pattern(part)
-        if kind == "Precompiled":
+        if part["type"] == "Precompiled":
             charsmap = base64.b64decode(part["precompiled_charsmap"] or "")
             found = [MODEL_STEP] if charsmap else []
-        elif kind == "Strip":
-            found = ["strip_left"] * part.get("strip_left", True) + ["strip_right"] * part.get("strip_right", True)
-        elif pattern == ("Regex", _TWO_SPACES) and part["content"] in (" ", SPACE):
-            found = ["collapse_spaces"]
-        elif pattern == ("Regex", _SPACES) and part["content"] == " ":
-            found = ["collapse_white_space"]
-        elif pattern in (("String", "``"), ("String", "''")) and part["content"] == '"':
-            found = ["quotes"] if "quotes" not in steps else []
-        elif kind in ("NFC", "NFD", "NFKC", "NFKD"):
-            found = [kind]
-        elif kind in ("StripAccents", "Lowercase"):
-            found = ["strip_accents" if kind == "StripAccents" else "lowercase"]
+        elif part["type"] == "Strip":
+            found = [side for side in _SIDES if part.get(side, True)]
         else:
-            _refuse(part)
+            plain = _replacing("Regex", _TWO_SPACES) if part == _replacing("Regex", _TWO_SPACES, SPACE) else part
+            found = [step for step, parts in _PARTS.items() if plain in parts] or _refuse(part)
         found = [step for step in found if keep_spaces or step not in SPACE_STEPS]
+        found = [] if found == ["quotes"] and "quotes" in steps else found
         if MODEL_STEP in steps and not {*found} <= SPACE_STEPS:
             _refuse(part)
         steps += found
@@ -75,18 +83,8 @@ def read_steps(normalizer, keep_spaces=False):
 def write_steps(steps, charsmap):
     """Returns the `normalizer` of steps and of the compiled normalization of SentencePiece."""
     compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")}
-    names = {"strip_accents": "StripAccents", "lowercase": "Lowercase"}
-    regex = {"collapse_spaces": _TWO_SPACES, "collapse_white_space": _SPACES}
-    parts = []
-    for step in [*steps, *([MODEL_STEP] if charsmap and MODEL_STEP not in steps else [])]:
-        if step == "quotes":
-            parts += [{"type": "Replace", "pattern": {"String": text}, "content": '"'} for text in ("``", "''")]
-        elif step in regex:
-            parts.append({"type": "Replace", "pattern": {"Regex": regex[step]}, "content": " "})
-        elif step in ("strip_left", "strip_right"):
-            parts.append({"type": "Strip", **{side: side == step for side in ("strip_left", "strip_right")}})
-        else:
-            parts.append(compiled if step == MODEL_STEP else {"type": names.get(step, step)})
+    steps = [*steps, *([MODEL_STEP] if charsmap and MODEL_STEP not in steps else [])]
+    parts = [part for step in steps for part in ([compiled] if step == MODEL_STEP else _PARTS[step])]
     return {"type": "Sequence", "normalizers": parts} if parts else None
 
 
@@ -94,9 +92,3 @@ def _refuse(part):
     raise ValueError(
         f"The normalizer has an unknown step, or one in another place around 'Precompiled'. Received: {part!r:.300}"
     )
-
-
-def _pattern(part):
-    """Returns the kind and the text of the pattern that a step replaces."""
-    [pattern] = part.get("pattern", {"": ""}).items()
-    return pattern
