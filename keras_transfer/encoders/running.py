@@ -1,6 +1,8 @@
 """The layers of a Transformer and how they run, for an encoder and for the decoder of an encoder-decoder."""
 
+import dataclasses
 import inspect
+from typing import Any
 
 import keras
 from keras import ops
@@ -19,62 +21,48 @@ EMBEDDINGS = (
 )
 
 
+@dataclasses.dataclass(eq=False)
 class StackLayers:
     """The layers of a Transformer as attributes, which the functions of this file run.
 
     Args:
+        embeddings_dropout, output_dropout: Floats, dropout rates, which become layers.
         output_transform: Sequence of layers, applied after the final norm.
         is_decoder: Boolean. Whether a token sees only itself and earlier tokens in all blocks, also in those whose
             attention is not causal, because an encoder has it too.
     """
 
-    def __init__(
-        self,
-        token_embedding,
-        blocks,
-        *,
-        position_embedding=None,
-        segment_embedding=None,
-        language_embedding=None,
-        language=None,
-        embeddings_norm=None,
-        embeddings_dropout=0.0,
-        embeddings_projection=None,
-        block_inputs=None,
-        final_norm=None,
-        pooler=None,
-        token_scale=None,
-        output_dropout=0.0,
-        output_transform=(),
-        is_decoder=False,
-        dtype=None,
-        prefix="",
-    ):
+    token_embedding: Any
+    blocks: list
+    position_embedding: Any = None
+    segment_embedding: Any = None
+    language_embedding: Any = None
+    language: int | None = None
+    embeddings_norm: Any = None
+    embeddings_dropout: Any = 0.0
+    embeddings_projection: Any = None
+    block_inputs: Any = None
+    final_norm: Any = None
+    output_transform: tuple = ()
+    pooler: Any = None
+    is_decoder: bool = False
+    token_scale: float | None = None
+    output_dropout: Any = 0.0
+    dtype: dataclasses.InitVar[Any] = None
+    prefix: dataclasses.InitVar[str] = ""
+
+    def __post_init__(self, dtype, prefix):
         def dropout(rate, name):
             return Dropout(rate, dtype=dtype, name=f"{prefix}{name}")
 
-        self.token_embedding = token_embedding
-        self.position_embedding = position_embedding
-        self.segment_embedding = segment_embedding
-        self.language_embedding = language_embedding
-        self.language = language
-        self.embeddings_norm = embeddings_norm
-        self.embeddings_projection = embeddings_projection
-        self.block_inputs = block_inputs
-        self.final_norm = final_norm
-        self.output_transform = tuple(output_transform)
-        self.pooler = pooler
-        self.is_decoder = is_decoder
-        self.token_scale = token_scale
-        self.embeddings_dropout = dropout(embeddings_dropout, "embeddings_dropout")
-        self.output_dropout = dropout(output_dropout, "output_dropout") if output_dropout else None
-        self.blocks = list(blocks)
+        self.blocks = list(self.blocks)
+        self.embeddings_dropout = dropout(self.embeddings_dropout, "embeddings_dropout")
+        self.output_dropout = dropout(self.output_dropout, "output_dropout") if self.output_dropout else None
         self.attention_biases = {}
-        for kind in _mask_kinds(self):
-            if kind not in self.attention_biases:
-                count = len(self.attention_biases)
-                name = f"{prefix}attention_bias" + (f"_{count}" if count else "")
-                self.attention_biases[kind] = AttentionBias(causal=kind[0], window=kind[1], dtype=dtype, name=name)
+        for kind in dict.fromkeys(_mask_kinds(self)):
+            count = len(self.attention_biases)
+            name = f"{prefix}attention_bias" + (f"_{count}" if count else "")
+            self.attention_biases[kind] = AttentionBias(causal=kind[0], window=kind[1], dtype=dtype, name=name)
 
 
 def embed(layers, inputs, start=0):

@@ -48,52 +48,30 @@ class TransformerStack(Encoder):
         settings,
         token_embedding,
         blocks,
-        position_embedding=None,
-        segment_embedding=None,
-        language_embedding=None,
-        language=None,
-        embeddings_norm=None,
-        embeddings_dropout=0.0,
-        embeddings_projection=None,
-        block_inputs=None,
-        final_norm=None,
-        pooler=None,
+        *,
         segment_ids=True,
-        token_scale=None,
-        output_dropout=0.0,
         further_inputs=(),
+        pooling=None,
+        normalize=False,
         dtype=None,
-        **kwargs,
+        name=None,
+        trainable=True,
+        **layers,
     ):
-        layers = StackLayers(
-            token_embedding,
-            blocks,
-            position_embedding=position_embedding,
-            segment_embedding=segment_embedding,
-            language_embedding=language_embedding,
-            language=language,
-            embeddings_norm=embeddings_norm,
-            embeddings_dropout=embeddings_dropout,
-            embeddings_projection=embeddings_projection,
-            block_inputs=block_inputs,
-            final_norm=final_norm,
-            pooler=pooler,
-            token_scale=token_scale,
-            output_dropout=output_dropout,
-            dtype=dtype,
-        )
+        layers = StackLayers(token_embedding, blocks, **layers, dtype=dtype)
         names = ["token_ids", "padding_mask"]
-        names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
-        names += ["language_ids"] if language_embedding is not None and language is None else []
-        names += _checked_inputs(further_inputs, position_embedding)
+        names += ["segment_ids"] if layers.segment_embedding is not None and segment_ids else []
+        names += ["language_ids"] if layers.language_embedding is not None and layers.language is None else []
+        names += _checked_inputs(further_inputs, layers.position_embedding)
         shapes = {"attention_mask": (None, None)}
         inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
         masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
-        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
-        for name, layer in vars(layers).items():
-            if name != "attention_biases":
-                setattr(self, name, layer)
+        options = {"pooling": pooling, "normalize": normalize, "name": name, "trainable": trainable}
+        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
+        for attribute, layer in vars(layers).items():
+            if attribute != "attention_biases":
+                setattr(self, attribute, layer)
         self.further_inputs = tuple(further_inputs)
         # Keras does not track dicts whose keys are tuples.
         object.__setattr__(self, "attention_biases", layers.attention_biases)

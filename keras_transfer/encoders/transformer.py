@@ -8,7 +8,6 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.encoders.wiring import gpt_layers
-from keras_transfer.layers import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -72,7 +71,5 @@ class TransformerEncoder(TransformerStack):
         **kwargs: Any,
     ):
         settings = constructor_settings(locals())
-        layers = gpt_layers({"embeddings_dropout": dropout, **settings}, dtype, norm=norm, causal=causal)
-        if norm == "pre":
-            layers["final_norm"] = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
+        layers = gpt_layers({"embeddings_dropout": dropout, **settings}, dtype, norm, causal)
         super().__init__(settings, **layers, **kwargs)

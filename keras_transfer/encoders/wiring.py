@@ -7,143 +7,145 @@ import keras
 from keras_transfer.core.expect import expect
 from keras_transfer.layers import (
     FeedForward,
-    LayerNormalization,
     MultiHeadAttention,
     PositionEmbedding,
     SegmentEmbedding,
     SpeakerEmbedding,
     TransformerBlock,
     TruncatedNormal,
+    make_norm,
 )
 
 
-def make_embeddings(
-    vocabulary_size,
-    dim,
-    max_sequence_length,
-    initializer,
-    num_segments=0,
-    position_offset=0,
-    dtype=None,
-    speakers=None,
-):
-    """Returns the layers `token_embedding`, `position_embedding` and `segment_embedding` as a dict.
+class Parts:
+    """Makes the layers of a Transformer from the settings of its encoder.
 
     Args:
-        position_offset: Integer. Unused first rows of the position table.
-        speakers: As for `SpeakerEmbedding`, which is then used as the token table.
+        settings: Dict from `constructor_settings`. `embedding_dim`, `attention_dropout` and `layer_norm_epsilon` may be
+            missing.
+        initializer: Initializer of all kernels and tables. Defaults to `None`, BERT's.
+        normalization: String. The kind of all norms, as for `TransformerBlock`.
+        prefix: String. What the names of the layers begin with.
     """
-    tokens = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
 
-    def table(cls, size, name):
-        return cls(size, dim, initializer.clone(), dtype=dtype, name=name)
+    def __init__(self, settings, dtype=None, initializer=None, *, normalization="layer", prefix=""):
+        self.settings, self.dtype, self.prefix = settings, dtype, prefix
+        self.initializer = initializer or TruncatedNormal(stddev=settings["initializer_range"])
+        epsilon = settings.get("layer_norm_epsilon", 1e-12)
+        self.norms = {"normalization": normalization, "layer_norm_epsilon": epsilon, "dtype": dtype}
 
-    positions = PositionEmbedding(
-        max_sequence_length,
-        initializer=initializer.clone(),
-        offset=position_offset,
-        dtype=dtype,
-        name="position_embedding",
-    )
-    return {
-        "token_embedding": table(tokens, vocabulary_size, "token_embedding"),
-        "position_embedding": positions,
-        "segment_embedding": table(SegmentEmbedding, num_segments, "segment_embedding") if num_segments else None,
-    }
+    def table(self, cls, rows, name):
+        """Returns a table with one vector in each row."""
+        width = self.settings.get("embedding_dim", self.settings["hidden_dim"])
+        return cls(rows, width, self.initializer.clone(), dtype=self.dtype, name=name)
 
+    def tokens(self, speakers=None):
+        """Returns the table of tokens; `speakers` are those of `SpeakerEmbedding`."""
+        cls = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
+        return self.table(cls, self.settings["vocabulary_size"], "token_embedding")
 
-def make_blocks(
-    num_layers,
-    num_heads,
-    intermediate_dim,
-    activation,
-    initializer,
-    attention_dropout=0.0,
-    causal=False,
-    dtype=None,
-    *,
-    activation_dropout=0.0,
-    cross_attention=False,
-    prefix="",
-    **options,
-):
-    """Returns blocks `block_0`, `block_1`, ..., after a prefix, of plain attention and a plain feed-forward network."""
-    expect(num_layers >= 1, "`num_layers` must be at least 1.", num_layers=num_layers)
-    shared = {"kernel_initializer": initializer, "dtype": dtype}
-
-    def attention(name, **kind):
-        return MultiHeadAttention(num_heads, dropout=attention_dropout, **kind, **shared, name=name)
-
-    return [
-        TransformerBlock(
-            attention("attention", causal=causal),
-            FeedForward(
-                intermediate_dim, activation=activation, dropout=activation_dropout, **shared, name="feed_forward"
-            ),
-            cross_attention=attention("cross_attention", cross_attention=True) if cross_attention else None,
-            dtype=dtype,
-            name=f"{prefix}block_{i}",
-            **options,
+    def positions(self, offset=0):
+        """Returns the table of positions, whose first `offset` rows are unused."""
+        return PositionEmbedding(
+            self.settings["max_sequence_length"],
+            initializer=self.initializer.clone(),
+            offset=offset,
+            dtype=self.dtype,
+            name=f"{self.prefix}position_embedding",
         )
-        for i in range(num_layers)
-    ]
+
+    def embeddings(self, num_segments=0, position_offset=0, speakers=None):
+        """Returns the layers `token_embedding`, `position_embedding` and `segment_embedding` as a dict."""
+        return {
+            "position_embedding": self.positions(position_offset),
+            "token_embedding": self.tokens(speakers),
+            "segment_embedding": self.table(SegmentEmbedding, num_segments, "segment_embedding")
+            if num_segments
+            else None,
+        }
+
+    def norm(self, name):
+        """Returns a norm of the kind that all blocks have."""
+        return make_norm(**self.norms, name=f"{self.prefix}{name}")
+
+    def blocks(self, **options):
+        """Returns blocks `block_0`, `block_1`, ..., after the prefix."""
+        count = self.settings["num_layers"]
+        expect(count >= 1, "`num_layers` must be at least 1.", num_layers=count)
+        return [self.block(index, **options) for index in range(count)]
+
+    def block(
+        self,
+        index,
+        *,
+        block=TransformerBlock,
+        attention=MultiHeadAttention,
+        feed_forward=FeedForward,
+        activation_dropout=0.0,
+        cross_attention=False,
+        **options,
+    ):
+        """Returns one block, given the classes of its parts.
+
+        Args:
+            activation_dropout: Float. Dropout rate within the feed-forward network.
+            **options: Arguments of the block, and `causal` or `window` of its attention.
+        """
+        settings, weights = self.settings, {"kernel_initializer": self.initializer, "dtype": self.dtype}
+        kind = {name: options.pop(name) for name in ("causal", "window") if name in options}
+
+        def attend(name, **kind):
+            rate = settings.get("attention_dropout", settings["dropout"])
+            return attention(settings["num_heads"], dropout=rate, **kind, **weights, name=name)
+
+        sizes = {name: settings[name] for name in ("intermediate_dim", "activation")}
+        return block(
+            attend("attention", **kind),
+            feed_forward(**sizes, dropout=activation_dropout, **weights, name="feed_forward"),
+            cross_attention=attend("cross_attention", cross_attention=True) if cross_attention else None,
+            **{"dropout": settings["dropout"], **self.norms, **options},
+            name=f"{self.prefix}block_{index}",
+        )
+
+    def pooler(self):
+        """Returns BERT's pooler: a dense layer with tanh, for the first token's vector."""
+        dim, initializer = self.settings["hidden_dim"], self.initializer.clone()
+        return keras.layers.Dense(dim, "tanh", kernel_initializer=initializer, dtype=self.dtype, name="pooler")
 
 
-def make_pooler(dim, initializer, dtype=None):
-    """Returns BERT's pooler: a dense layer with tanh, for the first token's vector."""
-    return keras.layers.Dense(dim, "tanh", kernel_initializer=initializer.clone(), dtype=dtype, name="pooler")
-
-
-def make_projection(dim, initializer_range, dtype=None):
+def make_projection(settings, dtype=None):
     """Returns the dense layer from narrow embeddings to the width of the blocks."""
-    initializer = TruncatedNormal(stddev=initializer_range)
+    initializer = TruncatedNormal(stddev=settings["initializer_range"])
+    dim = settings["hidden_dim"]
     return keras.layers.Dense(dim, kernel_initializer=initializer, dtype=dtype, name="embeddings_projection")
 
 
-def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
+def bert_layers(settings, dtype=None, num_segments=0, position_offset=0, normalization="layer"):
     """Returns the layers of BERT and its relatives as a dict of arguments of `TransformerStack`.
 
     Args:
         settings: Dict from `constructor_settings`. `embedding_dim`, `pooler` and `causal` may be missing.
         position_offset: Integer. Unused first rows of the position table.
+        normalization: String. The kind of all norms, as for `TransformerBlock`.
     """
-    initializer = TruncatedNormal(stddev=settings["initializer_range"])
-    epsilon, width = settings.get("layer_norm_epsilon", 1e-12), settings.get("embedding_dim", settings["hidden_dim"])
+    parts = Parts(settings, dtype, normalization=normalization)
     return {
-        **make_embeddings(
-            settings["vocabulary_size"],
-            width,
-            settings["max_sequence_length"],
-            initializer,
-            num_segments,
-            position_offset,
-            dtype,
-        ),
-        "blocks": _blocks(
-            settings, initializer, dtype, layer_norm_epsilon=epsilon, causal=settings.get("causal", False)
-        ),
-        "embeddings_norm": LayerNormalization(epsilon=epsilon, dtype=dtype, name="embeddings_norm"),
+        **parts.embeddings(num_segments, position_offset),
+        "blocks": parts.blocks(causal=settings.get("causal", False)),
+        "embeddings_norm": parts.norm("embeddings_norm"),
         "embeddings_dropout": settings["dropout"],
-        "pooler": make_pooler(settings["hidden_dim"], initializer, dtype) if settings.get("pooler") else None,
+        "pooler": parts.pooler() if settings.get("pooler") else None,
         "dtype": dtype,
     }
 
 
 def gpt_layers(settings, dtype=None, norm="post", causal=True):
-    """Returns the layers of GPT and its relatives, without a final norm, as arguments of `TransformerStack`."""
-    initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
-    options = {"causal": causal, "norm": norm, "layer_norm_epsilon": settings["layer_norm_epsilon"]}
-    sizes = [settings[name] for name in ("vocabulary_size", "hidden_dim", "max_sequence_length")]
+    """Returns the layers of GPT and its relatives as arguments of `TransformerStack`; with pre-norm, a final norm."""
+    parts = Parts(settings, dtype, keras.initializers.RandomNormal(stddev=settings["initializer_range"]))
     return {
-        "blocks": _blocks(settings, initializer, dtype, **options),
-        **make_embeddings(*sizes, initializer, dtype=dtype, speakers=settings["speakers"]),
+        "blocks": parts.blocks(causal=causal, norm=norm),
+        **parts.embeddings(speakers=settings["speakers"]),
         "embeddings_dropout": settings["embeddings_dropout"],
+        "final_norm": parts.norm("final_norm") if norm == "pre" else None,
         "dtype": dtype,
     }
-
-
-def _blocks(settings, initializer, dtype, **options):
-    """Returns the blocks of an encoder with these settings."""
-    names = ("num_layers", "num_heads", "intermediate_dim", "activation")
-    options |= {"dropout": settings["dropout"], "attention_dropout": settings["attention_dropout"], "dtype": dtype}
-    return make_blocks(*(settings[name] for name in names), initializer, **options)

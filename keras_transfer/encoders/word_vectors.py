@@ -10,13 +10,13 @@ from keras import ops
 
 from keras_transfer.core.expect import POSITIVE, expect, expects, integer
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
-from keras_transfer.layers import Dropout, SequencePooling
+from keras_transfer.layers import ConfigOfArguments, Dropout, SequencePooling
 
 _FIRST_WORD = 2  # The row of the first word, after padding and the unknown word.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SmoothInverseFrequency(keras.layers.Layer):
+class SmoothInverseFrequency(ConfigOfArguments, keras.layers.Layer):
     """Averages a text's word vectors with the weights a / (a + p(word)), so that frequent words count less (SIF).
 
     Until `set_counts` is called, the probability p of a word is Zipf's estimate from its rank,
@@ -78,9 +78,6 @@ class SmoothInverseFrequency(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, token_ids_shape=None, padding_mask_shape=None):
         return (inputs_shape[0], inputs_shape[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "smoothing": self.smoothing}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

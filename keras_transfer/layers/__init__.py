@@ -55,8 +55,10 @@ from keras_transfer.layers.attention.bias import HIDDEN, mask_bias
 from keras_transfer.layers.attention.multi_head import batch_and_length
 from keras_transfer.layers.attention.two_streams import TakeQueryStream
 from keras_transfer.layers.basic.activations import get_activation, serialize_activation
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
 from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.blocks.transformer import make_norm
 from keras_transfer.layers.embeddings.output_embeddings import table_of
 from keras_transfer.layers.heads.pooling import POOLINGS
 from keras_transfer.layers.heads.token_positions import put_tokens

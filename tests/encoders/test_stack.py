@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.encoders import AlbertEncoder, BertEncoder, GPT2Encoder, GPTEncoder, TransformerEncoder, encode
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.encoders.wiring import make_embeddings, make_pooler
+from keras_transfer.encoders.wiring import Parts
 from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
 from tests.helpers import encoder_inputs, outputs_of, run_encoder_test
 
@@ -95,12 +95,13 @@ def test_models_that_read_only_the_pooled_output_compute_one_token_in_the_last_b
 
 def test_a_block_used_twice_is_one_layer_group():
     block = Decoder(**SMALL).blocks[0]
-    initializer = keras.initializers.RandomNormal()
+    sizes = {"vocabulary_size": 12, "hidden_dim": 8, "max_sequence_length": 10}
+    parts = Parts(sizes, initializer=keras.initializers.RandomNormal())
     encoder = TransformerStack(
         {},
-        **make_embeddings(12, 8, 10, initializer, num_segments=1),
+        **parts.embeddings(num_segments=1),
         blocks=[block, block],
-        pooler=make_pooler(8, initializer),
+        pooler=parts.pooler(),
         segment_ids=False,
     )
     assert [(name, kind) for name, kind, _ in encoder.layer_groups()] == [

@@ -8,7 +8,6 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.encoders.wiring import gpt_layers
-from keras_transfer.layers import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -74,5 +73,4 @@ class GPT2Encoder(TransformerStack):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        final_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
-        super().__init__(settings, **gpt_layers(settings, dtype, norm="pre"), final_norm=final_norm, **kwargs)
+        super().__init__(settings, **gpt_layers(settings, dtype, norm="pre"), **kwargs)

@@ -7,15 +7,13 @@ import keras
 
 from keras_transfer.core.expect import FLAG, expect, expects
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
+from keras_transfer.encoders.wiring import Parts
 from keras_transfer.layers import (
     AttentionBias,
     Dropout,
-    FeedForward,
     RelativeAttention,
     RelativePositions,
     TakeQueryStream,
-    TransformerBlock,
-    TruncatedNormal,
     TwoStreams,
     mask_bias,
 )
@@ -79,23 +77,11 @@ class XLNetEncoder(Encoder):
     ):
         # === Layers ===
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        weights = {"kernel_initializer": initializer, "dtype": dtype}
-        token_embedding = keras.layers.Embedding(
-            vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
-        )
-        streams = TwoStreams(query_stream=two_streams, initializer=initializer.clone(), dtype=dtype, name="streams")
-        blocks = [
-            TransformerBlock(
-                RelativeAttention(num_heads, dropout=dropout, **weights, name="attention"),
-                FeedForward(intermediate_dim, activation=activation, dropout=dropout, **weights, name="feed_forward"),
-                dropout=dropout,
-                layer_norm_epsilon=layer_norm_epsilon,
-                dtype=dtype,
-                name=f"block_{i}",
-            )
-            for i in range(num_layers)
-        ]
+        parts = Parts(settings, dtype)
+        token_embedding = parts.tokens()
+        initializer = parts.initializer.clone()
+        streams = TwoStreams(query_stream=two_streams, initializer=initializer, dtype=dtype, name="streams")
+        blocks = parts.blocks(attention=RelativeAttention, activation_dropout=dropout)
 
         # === Functional model ===
         names = ("token_ids", "segment_ids", "padding_mask")

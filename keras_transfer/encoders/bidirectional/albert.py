@@ -80,5 +80,5 @@ class AlbertEncoder(TransformerStack):
         settings = constructor_settings(locals())
         layers = bert_layers({**settings, "num_layers": 1}, dtype, num_segments)
         layers["blocks"] = layers["blocks"] * num_layers
-        layers["embeddings_projection"] = make_projection(hidden_dim, initializer_range, dtype)
+        layers["embeddings_projection"] = make_projection(settings, dtype)
         super().__init__(settings, **layers, **kwargs)

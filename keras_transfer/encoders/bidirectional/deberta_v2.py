@@ -1,5 +1,6 @@
 """DeBERTa v2 and v3: attention to contents and to relative positions (He et al. 2021)."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +9,8 @@ import keras
 
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers import (
-    ConvolutionBlock,
-    DisentangledAttention,
-    DistanceEmbedding,
-    FeedForward,
-    LayerNormalization,
-    TransformerBlock,
-)
+from keras_transfer.encoders.wiring import Parts
+from keras_transfer.layers import ConvolutionBlock, DisentangledAttention, DistanceEmbedding
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -88,7 +83,7 @@ class DebertaV2Encoder(TransformerStack):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        weights = {"kernel_initializer": initializer, "dtype": dtype}
+        parts = Parts(settings, dtype, initializer)
         distances = DistanceEmbedding(
             max_sequence_length,
             num_buckets=num_buckets,
@@ -97,32 +92,17 @@ class DebertaV2Encoder(TransformerStack):
             dtype=dtype,
             name="distances",
         )
-        blocks = []
-        for i in range(num_layers):
-            block_class: type = TransformerBlock
-            extra: dict[str, Any] = {}
-            if conv_kernel_size and i == 0:
-                block_class = ConvolutionBlock
-                extra = {"kernel_size": conv_kernel_size, "conv_activation": conv_activation}
-            block = block_class(
-                DisentangledAttention(
-                    num_heads, position_dropout=dropout, dropout=attention_dropout, **weights, name="attention"
-                ),
-                FeedForward(intermediate_dim, activation=activation, **weights, name="feed_forward"),
-                dropout=dropout,
-                layer_norm_epsilon=layer_norm_epsilon,
-                dtype=dtype,
-                name=f"block_{i}",
-                **extra,
-            )
-            blocks.append(block)
+        attention = functools.partial(DisentangledAttention, position_dropout=dropout)
+        first = {"block": ConvolutionBlock, "kernel_size": conv_kernel_size, "conv_activation": conv_activation}
+        blocks = [
+            parts.block(i, attention=attention, **(first if conv_kernel_size and i == 0 else {}))
+            for i in range(num_layers)
+        ]
         super().__init__(
             settings,
-            keras.layers.Embedding(
-                vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
-            ),
+            parts.tokens(),
             blocks,
-            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
+            embeddings_norm=parts.norm("embeddings_norm"),
             embeddings_dropout=dropout,
             block_inputs=distances,
             dtype=dtype,

@@ -79,5 +79,5 @@ class ElectraEncoder(TransformerStack):
         settings = constructor_settings(locals())
         layers = bert_layers(settings, dtype, num_segments)
         if embedding_dim != hidden_dim:
-            layers["embeddings_projection"] = make_projection(hidden_dim, initializer_range, dtype)
+            layers["embeddings_projection"] = make_projection(settings, dtype)
         super().__init__(settings, **layers, **kwargs)

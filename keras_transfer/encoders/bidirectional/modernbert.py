@@ -1,5 +1,6 @@
 """ModernBERT: BERT with later improvements of decoders (Warner et al. 2024)."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,14 +9,8 @@ import keras
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers import (
-    GatedFeedForward,
-    LayerNormalization,
-    MultiHeadAttention,
-    RotaryPositions,
-    TransformerBlock,
-    TruncatedNormal,
-)
+from keras_transfer.encoders.wiring import Parts
+from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -94,44 +89,34 @@ class ModernBertEncoder(TransformerStack):
         **kwargs: Any,
     ):
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
-        rotary = RotaryPositions(hidden_dim // num_heads, base=rotary_base, dtype=dtype, name="rotary")
-        local_rotary = RotaryPositions(
-            hidden_dim // num_heads, base=local_rotary_base, dtype=dtype, name="local_rotary"
-        )
+        parts = Parts(settings, dtype, normalization="layer_no_bias")
 
-        def norm(name):
-            return LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
+        def rotary(base, name):
+            return RotaryPositions(hidden_dim // num_heads, base=base, dtype=dtype, name=name)
 
-        blocks, positions = [], []
-        for i in range(num_layers):
-            is_global = i % global_attention_every == 0
-            span = None if is_global else window
-            block = (TransformerBlock if i else ModernBertFirstBlock)(
-                MultiHeadAttention(num_heads, window=span, dropout=attention_dropout, **weights, name="attention"),
-                GatedFeedForward(
-                    intermediate_dim, activation=activation, dropout=dropout, **weights, name="feed_forward"
-                ),
-                norm="pre",
-                normalization="layer_no_bias",
-                layer_norm_epsilon=layer_norm_epsilon,
-                dtype=dtype,
-                name=f"block_{i}",
+        everywhere, nearby = rotary(rotary_base, "rotary"), rotary(local_rotary_base, "local_rotary")
+        options = {
+            "attention": functools.partial(MultiHeadAttention, use_bias=False),
+            "feed_forward": functools.partial(GatedFeedForward, use_bias=False),
+            "activation_dropout": dropout,
+            "dropout": 0.0,
+            "norm": "pre",
+        }
+        is_global = [i % global_attention_every == 0 for i in range(num_layers)]
+        blocks = [
+            parts.block(
+                i, block=TransformerBlock if i else ModernBertFirstBlock, window=None if whole else window, **options
             )
-            blocks.append(block)
-            positions.append(rotary if is_global else local_rotary)
-        table = keras.layers.Embedding(
-            vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
-        )
+            for i, whole in enumerate(is_global)
+        ]
         super().__init__(
             settings,
-            table,
+            parts.tokens(),
             blocks,
-            embeddings_norm=norm("embeddings_norm"),
+            embeddings_norm=parts.norm("embeddings_norm"),
             embeddings_dropout=embeddings_dropout,
-            block_inputs=positions,
-            final_norm=norm("final_norm"),
+            block_inputs=[everywhere if whole else nearby for whole in is_global],
+            final_norm=parts.norm("final_norm"),
             dtype=dtype,
             **kwargs,
         )

@@ -8,8 +8,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.encoders.wiring import make_blocks
-from keras_transfer.layers import LayerNormalization, PositionEmbedding, SinusoidalPositions
+from keras_transfer.encoders.wiring import Parts
+from keras_transfer.layers import SinusoidalPositions
 
 _EPSILON = 1e-5
 _OF_DECODER = ("num_decoder_layers", "num_decoder_heads", "decoder_intermediate_dim")
@@ -314,40 +314,23 @@ def _layers(settings, dtype, decoder=False):
     """Returns the layers of one half, whose sizes `settings` has, for `TransformerStack`, without token embeddings."""
     prefix, dropout = "decoder_" if decoder else "", settings["dropout"]
     initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
-
-    def norm(name):
-        return LayerNormalization(epsilon=_EPSILON, dtype=dtype, name=f"{prefix}{name}")
-
-    blocks = make_blocks(
-        *(settings[name] for name in ("num_layers", "num_heads", "intermediate_dim", "activation")),
-        initializer,
-        settings["attention_dropout"],
+    parts = Parts({"layer_norm_epsilon": _EPSILON, **settings}, dtype, initializer, prefix=prefix)
+    blocks = parts.blocks(
         causal=decoder,
-        dtype=dtype,
-        activation_dropout=settings["activation_dropout"],
         cross_attention=decoder,
-        prefix=prefix,
+        activation_dropout=settings["activation_dropout"],
         norm=settings["norm"],
-        dropout=dropout,
-        layer_norm_epsilon=_EPSILON,
     )
     if settings["positions"] == "learned":
-        positions = PositionEmbedding(
-            settings["max_sequence_length"],
-            initializer=initializer.clone(),
-            offset=2,
-            dtype=dtype,
-            name=f"{prefix}position_embedding",
-        )
+        positions = parts.positions(offset=2)
     else:
-        positions = SinusoidalPositions(
-            settings["max_sequence_length"], dtype=dtype, name=f"{prefix}position_embedding"
-        )
+        name = f"{prefix}position_embedding"
+        positions = SinusoidalPositions(settings["max_sequence_length"], dtype=dtype, name=name)
     return {
         "blocks": blocks,
         "position_embedding": positions,
         "token_scale": settings["hidden_dim"] ** 0.5 if settings["scale_embedding"] else None,
-        "embeddings_norm": norm("embeddings_norm") if settings["embeddings_norm"] else None,
+        "embeddings_norm": parts.norm("embeddings_norm") if settings["embeddings_norm"] else None,
         "embeddings_dropout": dropout,
-        "final_norm": norm("final_norm") if settings["norm"] == "pre" else None,
+        "final_norm": parts.norm("final_norm") if settings["norm"] == "pre" else None,
     }

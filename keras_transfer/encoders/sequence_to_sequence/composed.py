@@ -239,7 +239,7 @@ def _decoder_block(block, tied):
 
 def _options(block):
     options = {name: getattr(block, name) for name in ("norm", "normalization", "layer_norm_epsilon")}
-    return {**options, "dropout": block.dropout_rate, "dtype": block.dtype_policy}
+    return {**options, "dropout": block.dropout.rate, "dtype": block.dtype_policy}
 
 
 class _SharingBlock(TransformerBlock):

@@ -1,5 +1,6 @@
 """T5: an encoder-decoder with relative positions for texts in, texts out (Raffel et al. 2020)."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +10,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers import (
-    FeedForward,
-    GatedFeedForward,
-    MultiHeadAttention,
-    RelativePositionBias,
-    TransformerBlock,
-)
+from keras_transfer.encoders.wiring import Parts
+from keras_transfer.layers import FeedForward, GatedFeedForward, MultiHeadAttention, RelativePositionBias
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -84,8 +80,7 @@ class T5Encoder(TransformerStack):
             dtype=dtype,
             name="token_embedding",
         )
-        layers = _layers(num_layers, settings, dtype)
-        super().__init__(settings, table, **layers, dtype=dtype, **kwargs)
+        super().__init__(settings, table, **_layers(settings, dtype), dtype=dtype, **kwargs)
         _scale_queries(self.blocks, head_dim)
 
 
@@ -157,7 +152,7 @@ class T5(EncoderDecoder):
         settings = constructor_settings(locals())
         own = {name: value for name, value in settings.items() if name not in ("num_decoder_layers", "scale_outputs")}
         encoder = T5Encoder(**own, dtype=dtype, name="encoder")
-        layers = _layers(num_decoder_layers, settings, dtype, decoder=True)
+        layers = _layers({**settings, "num_layers": num_decoder_layers}, dtype, decoder=True)
         super().__init__(settings, encoder, layers, dtype=dtype, **kwargs)
         _scale_queries(self.decoder.blocks, head_dim)
 
@@ -167,48 +162,20 @@ class T5(EncoderDecoder):
         return self.hidden_dim**-0.5 if self.scale_outputs else None
 
 
-def _layers(count, settings, dtype, decoder=False):
+def _layers(settings, dtype, decoder=False):
     """Returns the layers of the encoder or the decoder as arguments of `TransformerStack`, without token embeddings."""
-    prefix, dropout, epsilon = "decoder_" if decoder else "", settings["dropout"], settings["layer_norm_epsilon"]
+    prefix, dropout = "decoder_" if decoder else "", settings["dropout"]
     scale = settings["initializer_factor"] ** 2
     normal = keras.initializers.VarianceScaling(scale, "fan_in", "untruncated_normal")
-    feed_forward = GatedFeedForward if settings["gated"] else FeedForward
-
-    def attention(name, **options):
-        return MultiHeadAttention(
-            settings["num_heads"],
-            head_dim=settings["head_dim"],
-            use_bias=False,
-            scale=1.0,
-            dropout=dropout,
-            kernel_initializer=normal,
-            dtype=dtype,
-            name=name,
-            **options,
-        )
-
-    blocks = [
-        TransformerBlock(
-            attention("attention", causal=decoder),
-            feed_forward(
-                settings["intermediate_dim"],
-                settings["activation"],
-                use_bias=False,
-                dropout=dropout,
-                kernel_initializer=normal,
-                dtype=dtype,
-                name="feed_forward",
-            ),
-            norm="pre",
-            normalization="rms",
-            cross_attention=attention("cross_attention", cross_attention=True) if decoder else None,
-            dropout=dropout,
-            layer_norm_epsilon=epsilon,
-            dtype=dtype,
-            name=f"{prefix}block_{i}",
-        )
-        for i in range(count)
-    ]
+    parts = Parts(settings, dtype, normal, normalization="rms", prefix=prefix)
+    blocks = parts.blocks(
+        attention=functools.partial(MultiHeadAttention, head_dim=settings["head_dim"], use_bias=False, scale=1.0),
+        feed_forward=functools.partial(GatedFeedForward if settings["gated"] else FeedForward, use_bias=False),
+        activation_dropout=dropout,
+        norm="pre",
+        causal=decoder,
+        cross_attention=decoder,
+    )
     return {
         "blocks": blocks,
         "block_inputs": RelativePositionBias(
@@ -221,7 +188,7 @@ def _layers(count, settings, dtype, decoder=False):
             name=f"{prefix}relative_positions",
         ),
         "embeddings_dropout": dropout,
-        "final_norm": keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=f"{prefix}final_norm"),
+        "final_norm": parts.norm("final_norm"),
         "output_dropout": dropout,
     }
 

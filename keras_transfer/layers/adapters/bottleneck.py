@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_transfer.core.expect import expects, one_of
 from keras_transfer.layers.adapters.wrapper import Adapter
-from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation, serialize_activation
+from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 SOURCES = ("outputs", "inputs", "summed")
 
@@ -19,7 +20,7 @@ def uniform():
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class BottleneckAdapter(NamedActivation, Adapter):
+class BottleneckAdapter(ConfigOfArguments, NamedActivation, Adapter):
     """Adds `scale * up(activation(down(x)))` to the outputs of a sub-layer. `up` starts as zero.
 
     Args:
@@ -106,12 +107,3 @@ class BottleneckAdapter(NamedActivation, Adapter):
         h = ops.matmul(h, up) + self.up_bias
         h = h if self.scale == 1.0 else h * self.scale
         return ops.reshape(h, ops.shape(outputs))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": serialize_activation(self.activation),
-            "source": self.source,
-            "scale": self.scale,
-        }

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.layers.basic.config import ConfigOfArguments
+
 # Softmax makes it exactly 0. It is also finite in float16, to which Keras casts the floats that a layer is called with.
 HIDDEN = -3e4
 
@@ -38,7 +40,7 @@ def mask_bias(padding_mask=None, attention_mask=None, causal=False, window=None,
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class AttentionBias(keras.layers.Layer):
+class AttentionBias(ConfigOfArguments, keras.layers.Layer):
     """Computes the additive attention bias of a padding mask once for all blocks of an encoder.
 
     Args:
@@ -75,6 +77,3 @@ class AttentionBias(keras.layers.Layer):
         batch, length = padding_mask.shape
         rows = length if self.causal or self.window is not None or attention_mask is not None else 1
         return keras.KerasTensor((batch, 1, rows, length), "float32")
-
-    def get_config(self):
-        return {**super().get_config(), "causal": self.causal, "window": self.window}

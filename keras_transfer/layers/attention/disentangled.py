@@ -9,6 +9,7 @@ from keras import ops
 from keras_transfer.core.expect import expect
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
 from keras_transfer.layers.attention.relative_positions import by_distance
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 
 
@@ -25,7 +26,7 @@ def log_buckets(num_buckets, max_distance):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class DistanceEmbedding(keras.layers.Layer):
+class DistanceEmbedding(ConfigOfArguments, keras.layers.Layer):
     """Embeds the distances between tokens once for all blocks of an encoder.
 
     Args:
@@ -98,15 +99,6 @@ class DistanceEmbedding(keras.layers.Layer):
         length = None if inputs.shape[1] is None else 2 * inputs.shape[1]
         return {"relative_positions": keras.KerasTensor((length, inputs.shape[-1]), self.compute_dtype)}
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_distance": self.max_distance,
-            "num_buckets": self.num_buckets,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer": keras.initializers.serialize(self.initializer),
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class DisentangledAttention(MultiHeadAttention):
@@ -138,7 +130,6 @@ class DisentangledAttention(MultiHeadAttention):
 
     def __init__(self, num_heads: int, *, position_dropout: float = 0.0, **kwargs: Any):
         super().__init__(num_heads, **kwargs)
-        self.position_dropout_rate = position_dropout
         self.position_dropout = Dropout(position_dropout, dtype=self.dtype_policy, name="position_dropout")
 
     def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
@@ -154,6 +145,3 @@ class DisentangledAttention(MultiHeadAttention):
         position_query = ops.concatenate([position_query[:, :, :1], ops.flip(position_query[:, :, 1:], 2)], axis=2)
         of_keys = by_distance(ops.matmul(key, ops.transpose(position_query, (0, 1, 3, 2))))
         return ops.cast(scores + ops.transpose(of_keys, (0, 1, 3, 2)), "float32")
-
-    def get_config(self):
-        return {**super().get_config(), "position_dropout": self.position_dropout_rate}

@@ -9,6 +9,7 @@ from keras import ops
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.layers.attention.bias import mask_bias
 from keras_transfer.layers.attention.rotary import rotate
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.sublayers import make_dense
 
@@ -30,7 +31,7 @@ def output_shape(inputs, first_only):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017), projected in one matmul.
 
     The weights of query, key and value are concatenated in one kernel. (In cross-attention, the query has its own
@@ -113,7 +114,6 @@ class MultiHeadAttention(keras.layers.Layer):
         self.scale = scale
         self.causal = causal
         self.window = window
-        self.dropout_rate = dropout
         self.cross_attention = cross_attention
         self.prefix = None  # The opening for further keys and values: a layer of the four tensors below.
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -301,18 +301,3 @@ class MultiHeadAttention(keras.layers.Layer):
     def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
         outputs = keras.KerasTensor(output_shape(inputs, first_only), dtype=self.compute_dtype)
         return outputs if cache is None else (outputs, tuple(keras.KerasTensor(x.shape, dtype=x.dtype) for x in cache))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "num_key_value_heads": self.num_key_value_heads,
-            "head_dim": self.head_dim,
-            "use_bias": self.use_bias,
-            "scale": self.scale,
-            "causal": self.causal,
-            "window": self.window,
-            "dropout": self.dropout_rate,
-            "cross_attention": self.cross_attention,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expect
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 
 
@@ -26,7 +27,7 @@ def by_distance(x):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class RelativePositionBias(keras.layers.Layer):
+class RelativePositionBias(ConfigOfArguments, keras.layers.Layer):
     """Learned biases of the attention scores for the distance between two tokens, in buckets (Raffel et al. 2020).
 
     Half of the buckets are for keys before the query, half for those after it, or all of them for keys before it. The
@@ -119,19 +120,9 @@ class RelativePositionBias(keras.layers.Layer):
         length = inputs.shape[1]
         return {"relative_positions": keras.KerasTensor((1, self.num_heads, length, length), self.compute_dtype)}
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "num_buckets": self.num_buckets,
-            "max_distance": self.max_distance,
-            "initializer": keras.initializers.serialize(self.initializer),
-            "bidirectional": self.bidirectional,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class RelativePositions(keras.layers.Layer):
+class RelativePositions(ConfigOfArguments, keras.layers.Layer):
     """Sinusoidal encodings of distances, and which tokens are in different segments, for `RelativeAttention`.
 
     Args:
@@ -160,7 +151,6 @@ class RelativePositions(keras.layers.Layer):
 
     def __init__(self, *, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
-        self.dropout_rate = dropout
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def call(self, inputs, segment_ids, training=None):
@@ -177,6 +167,3 @@ class RelativePositions(keras.layers.Layer):
         encodings = keras.KerasTensor((None if length is None else 2 * length, dim), self.compute_dtype)
         differs = (batch, 1, segment_ids.shape[1], segment_ids.shape[1])
         return {"relative_positions": (encodings, keras.KerasTensor(differs, "bool"))}
-
-    def get_config(self):
-        return {**super().get_config(), "dropout": self.dropout_rate}

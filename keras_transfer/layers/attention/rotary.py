@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class RotaryPositions(keras.layers.Layer):
+class RotaryPositions(ConfigOfArguments, keras.layers.Layer):
     """Computes the cosines and sines of rotary positions once for all blocks of an encoder.
 
     `MultiHeadAttention` uses them to rotate queries and keys. Element `i` of a head pairs with element `i + dim / 2`
@@ -56,9 +57,6 @@ class RotaryPositions(keras.layers.Layer):
     def compute_output_spec(self, inputs, start=0):
         shape = (inputs.shape[1], self.head_dim // 2)
         return {"rotary": tuple(keras.KerasTensor(shape, self.compute_dtype) for _ in range(2))}
-
-    def get_config(self):
-        return {**super().get_config(), "head_dim": self.head_dim, "base": self.base}
 
 
 def rotate(x, rotary):

@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from keras_transfer.layers.attention.bias import mask_bias
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TwoStreams(keras.layers.Layer):
+class TwoStreams(ConfigOfArguments, keras.layers.Layer):
     """Appends XLNet's query stream to the token embeddings of each text, and computes what both streams see.
 
     The query stream has one place for each token that is predicted. It starts from the same learned vector at all
@@ -104,10 +105,6 @@ class TwoStreams(keras.layers.Layer):
             keras.KerasTensor((batch, both), "int32"),
             keras.KerasTensor((batch, 1, places, length), "int32"),
         )
-
-    def get_config(self):
-        initializer = keras.initializers.serialize(self.initializer)
-        return {**super().get_config(), "query_stream": self.query_stream, "initializer": initializer}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,10 +6,11 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, number
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ActivationPenalty(keras.layers.Layer):
+class ActivationPenalty(ConfigOfArguments, keras.layers.Layer):
     """Penalizes large outputs of a recurrent layer, and changes from step to step (Merity et al. 2017).
 
     In training, it adds to the loss of the model, with the outputs h of the layer and d after their dropout,
@@ -65,9 +66,6 @@ class ActivationPenalty(keras.layers.Layer):
     def compute_output_spec(self, inputs, dropped=None, padding_mask=None, training=False):
         dropped = inputs if dropped is None else dropped
         return keras.KerasTensor(dropped.shape, dropped.dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "activation": self.activation, "temporal": self.temporal}
 
 
 def _mean_square(values, real):

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.layers.basic.activations import get_activation, serialize_activation
+from keras_transfer.layers.basic.activations import get_activation
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 
 
@@ -70,7 +70,3 @@ class ConvolutionBlock(TransformerBlock):
         real = ops.cast(ops.expand_dims(ops.equal(attention_bias[:, 0, 0], 0), -1), self.compute_dtype)
         local = self.dropout(self.conv(inputs * real) * real, training=training)
         return self.conv_norm(x + get_activation(self.conv_activation)(local))
-
-    def get_config(self):
-        activation = serialize_activation(self.conv_activation)
-        return {**super().get_config(), "kernel_size": self.kernel_size, "conv_activation": activation}

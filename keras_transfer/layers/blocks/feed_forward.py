@@ -5,13 +5,14 @@ from typing import Any
 
 import keras
 
-from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation, serialize_activation
+from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.sublayers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class FeedForward(NamedActivation, keras.layers.Layer):
+class FeedForward(ConfigOfArguments, NamedActivation, keras.layers.Layer):
     """Two dense layers with an activation between them: `outer(activation(inner(x)))` (Vaswani et al. 2017).
 
     Args:
@@ -50,7 +51,6 @@ class FeedForward(NamedActivation, keras.layers.Layer):
         self.activation = activation
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.dropout_rate = dropout
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
@@ -62,16 +62,6 @@ class FeedForward(NamedActivation, keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "activation": serialize_activation(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "dropout": self.dropout_rate,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

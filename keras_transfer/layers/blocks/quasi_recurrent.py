@@ -6,12 +6,13 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import FRACTION, expect, expects, integer
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.blocks.recurrent import reversed_texts
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class QRNN(keras.layers.Layer):
+class QRNN(ConfigOfArguments, keras.layers.Layer):
     """A quasi-recurrent layer: gates of all steps at once, and a weighted mean over time (Bradbury et al. 2017).
 
     With the input x_t and, with a window of 2, the one before it, each step computes
@@ -72,6 +73,7 @@ class QRNN(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.units, self.window, self.zoneout, self.reverse, self.seed = units, window, zoneout, reverse, seed
+        self.weight_dropout = weight_dropout
         self.weight_drop = Dropout(weight_dropout, seed=seed, dtype=self.dtype_policy, name="weight_drop")
         self.random = keras.random.SeedGenerator(seed)
         self.pool = _Pool(units, self.compute_dtype)
@@ -132,17 +134,6 @@ class QRNN(keras.layers.Layer):
         shapes = [(*inputs.shape[:2], self.units), *((inputs.shape[0], size) for size in sizes)]
         outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return outputs if return_state else outputs[0]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "window": self.window,
-            "zoneout": self.zoneout,
-            "weight_dropout": self.weight_drop.rate,
-            "reverse": self.reverse,
-            "seed": self.seed,
-        }
 
 
 class _Pool:

@@ -11,6 +11,7 @@ from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.keras_internals import layers_within, without_autocast
 from keras_transfer.layers.adapters.wrapper import Adapted
 from keras_transfer.layers.attention.multi_head import batch_and_length, output_shape
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.normalization import LayerNormalization
 
@@ -40,7 +41,7 @@ class Residual(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
     """One Transformer block: attention, then a feed-forward network, each with a residual and a normalization.
 
     `norm` is the place of the normalization (f is attention or the feed-forward network, with dropout):
@@ -114,7 +115,6 @@ class TransformerBlock(keras.layers.Layer):
         self.norm = norm
         self.normalization = normalization
         self.layer_norm_epsilon = layer_norm_epsilon
-        self.dropout_rate = dropout
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
         self.attention = attention
@@ -130,8 +130,7 @@ class TransformerBlock(keras.layers.Layer):
         self.rematerialize = False  # `adaptation.rematerialize` sets it.
 
     def _norm(self, name):
-        norm_class = NORMALIZATIONS[self.normalization]
-        return norm_class(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+        return make_norm(self.normalization, self.layer_norm_epsilon, self.dtype_policy, name)
 
     def build(self, inputs_shape, context_shape=None):
         shapes = {"cross_attention": (inputs_shape, context_shape), "feed_forward": ((None, inputs_shape[-1]),)}
@@ -273,15 +272,7 @@ class TransformerBlock(keras.layers.Layer):
     def get_config(self):
         adapted = any(isinstance(layer, Adapted) for layer, _ in layers_within(self))
         expect(not adapted, "A block with adapters has no config of its own. Save the task or the encoder.", block=self)
-        parts = {name: getattr(self, name) for name in PARTS}
-        return {
-            **super().get_config(),
-            **{name: None if part is None else _serialize(part) for name, part in parts.items()},
-            "norm": self.norm,
-            "normalization": self.normalization,
-            "dropout": self.dropout_rate,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-        }
+        return super().get_config()
 
     @classmethod
     def from_config(cls, config):
@@ -292,10 +283,9 @@ class TransformerBlock(keras.layers.Layer):
         return cls(**config)
 
 
-def _serialize(layer):
-    # The shape that it was built for is left out, because the block builds it, so that the paths of its weights contain
-    # the block.
-    return {key: value for key, value in keras.layers.serialize(layer).items() if key != "build_config"}
+def make_norm(normalization, layer_norm_epsilon, dtype, name):
+    """Returns the layer of a kind of normalization."""
+    return NORMALIZATIONS[normalization](epsilon=layer_norm_epsilon, dtype=dtype, name=name)
 
 
 def rematerialized(layer, function):

@@ -7,11 +7,12 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer, list_of, number
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.cutoffs import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class AdaptiveEmbedding(keras.layers.Layer):
+class AdaptiveEmbedding(ConfigOfArguments, keras.layers.Layer):
     """Embeds frequent tokens in full width and rare ones in fewer dimensions (Baevski and Auli 2019).
 
     Tokens must be sorted by frequency, the most frequent first. It is the input side of `AdaptiveSoftmax`.
@@ -78,13 +79,3 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def compute_output_spec(self, inputs):
         return keras.KerasTensor((*inputs.shape, self.output_dim), self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "cutoffs": self.cutoffs,
-            "div_value": self.div_value,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-        }

@@ -7,11 +7,12 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect
-from keras_transfer.layers.basic.activations import get_activation, serialize_activation
+from keras_transfer.layers.basic.activations import get_activation
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class CharacterCNN(keras.layers.Layer):
+class CharacterCNN(ConfigOfArguments, keras.layers.Layer):
     """Computes a vector for each word from the ids of its characters (Kim et al. 2016), as in ELMo.
 
     It embeds the characters, applies convolutions of several widths, takes the maximum over the word, and applies
@@ -104,8 +105,3 @@ class CharacterCNN(keras.layers.Layer):
 
     def compute_output_shape(self, ids_shape):
         return (*ids_shape[:2], self.output_dim or sum(number for _, number in self.filters))
-
-    def get_config(self):
-        names = ("vocabulary_size", "embedding_dim", "filters", "output_dim", "num_highways")
-        own = {name: getattr(self, name) for name in names}
-        return {**super().get_config(), **own, "activation": serialize_activation(self.activation)}

@@ -7,10 +7,11 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expect
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class PositionEmbedding(keras.layers.Layer):
+class PositionEmbedding(ConfigOfArguments, keras.layers.Layer):
     """Learned absolute positions: row `i` of a table for the `i`-th token (Gehring et al. 2017; BERT).
 
     Args:
@@ -91,17 +92,9 @@ class PositionEmbedding(keras.layers.Layer):
             self.check_length(inputs.shape[1])
         return keras.KerasTensor((1 if positions is None else inputs.shape[0], *inputs.shape[1:]), self.compute_dtype)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_sequence_length": self.max_sequence_length,
-            "initializer": keras.initializers.serialize(self.initializer),
-            "offset": self.offset,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SinusoidalPositions(keras.layers.Layer):
+class SinusoidalPositions(ConfigOfArguments, keras.layers.Layer):
     """Fixed absolute positions: sines in the first half of a vector and cosines in the second (Vaswani et al. 2017).
 
     Args:
@@ -149,9 +142,6 @@ class SinusoidalPositions(keras.layers.Layer):
         if positions is None:
             _check_length(inputs.shape[1], 0, self.max_sequence_length)
         return keras.KerasTensor((1 if positions is None else inputs.shape[0], *inputs.shape[1:]), self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "max_sequence_length": self.max_sequence_length}
 
 
 def _check_length(length, start, most):

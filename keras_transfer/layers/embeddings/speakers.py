@@ -7,10 +7,11 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect, expects, integer, list_of
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SpeakerEmbedding(keras.layers.Embedding):
+class SpeakerEmbedding(ConfigOfArguments, keras.layers.Embedding):
     """Adds the embedding of the speaker's delimiter to the embedding of each token (Wolf et al. 2019).
 
     The last delimiter at or before a token names its speaker. Both embeddings come from the same table. Tokens after
@@ -81,6 +82,3 @@ class SpeakerEmbedding(keras.layers.Embedding):
         last = ops.take_along_axis(ordered, ops.maximum(count - 1, 0), axis=1)
         found = ops.take_along_axis(inputs, last, axis=1)
         return ops.where(count == 0, own, ops.where(found == begin, partner, found))
-
-    def get_config(self):
-        return {**super().get_config(), "speakers": self.speakers}

@@ -7,11 +7,12 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer, list_of, number
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.cutoffs import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class AdaptiveSoftmax(keras.layers.Layer):
+class AdaptiveSoftmax(ConfigOfArguments, keras.layers.Layer):
     """Predicts tokens in two steps: a frequent token or a cluster, then a token of the cluster (Grave et al. 2017).
 
     Tokens must be sorted by frequency, the most frequent first. The head scores those before the first cutoff and one
@@ -104,16 +105,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
     def _tail(self, inputs, index):
         """Returns the scores of the tokens of a cluster."""
         return ops.cast(ops.matmul(ops.matmul(inputs, self.projections[index]), self.tails[index]), "float32")
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "cutoffs": self.cutoffs,
-            "div_value": self.div_value,
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 def _taken(scores, places):

@@ -6,13 +6,14 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, one_of
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat", "concat_first")
 _CONCATENATED = {"concat": ("last", "mean", "max"), "concat_first": ("first", "mean", "max")}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SequencePooling(keras.layers.Layer):
+class SequencePooling(ConfigOfArguments, keras.layers.Layer):
     """Pools the vectors of a sequence's real tokens into one vector.
 
     - `"first"`: the vector of the first real token (BERT's [CLS])
@@ -93,6 +94,3 @@ class SequencePooling(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
         return (inputs_shape[0], len(self._parts) * inputs_shape[-1])
-
-    def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling}

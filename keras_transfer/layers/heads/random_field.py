@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expect
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 # Finite scores for sums and maxima: for entries that do not exist, and for transitions that are not allowed.
 _NEVER = -1e9
@@ -15,7 +16,7 @@ _NOT_ALLOWED = -1e4
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ConditionalRandomField(keras.layers.Layer):
+class ConditionalRandomField(ConfigOfArguments, keras.layers.Layer):
     """A linear-chain conditional random field (Lafferty et al. 2001) over the labels of the words of a sentence.
 
     The score of the labels y_1 ... y_n of n words is
@@ -168,9 +169,6 @@ class ConditionalRandomField(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
-
-    def get_config(self):
-        return {**super().get_config(), "allowed": self.allowed}
 
 
 def _prepare(emissions, mask):

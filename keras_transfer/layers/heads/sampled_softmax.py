@@ -8,12 +8,13 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 PIECES = 4096  # Each piece of the log-uniform distribution has the same chance.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SampledSoftmax(keras.layers.Layer):
+class SampledSoftmax(ConfigOfArguments, keras.layers.Layer):
     """An output layer whose loss compares each target with a sample of tokens in training (Jean et al. 2015).
 
     Tokens must be sorted by frequency, the most frequent first, because they are drawn from a log-uniform distribution,
@@ -128,15 +129,6 @@ class SampledSoftmax(keras.layers.Layer):
     def compute_output_spec(self, inputs, targets=None, sampled=None, training=False):
         last = () if targets is not None else (self.vocabulary_size,)
         return keras.KerasTensor((*inputs.shape[:-1], *last), "float32")
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "num_sampled": self.num_sampled,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed,
-        }
 
 
 def log_uniform_tokens(size, pieces, numbers):

@@ -9,10 +9,11 @@ from keras import ops
 
 from keras_transfer.core.expect import RATE, expect, expects
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ScalarMix(keras.layers.Layer):
+class ScalarMix(ConfigOfArguments, keras.layers.Layer):
     """Mixes an encoder's layers with weights and a scale that are learned with the task (Peters et al. 2018).
 
     The output is gamma * sum_k softmax(w)_k * h_k over the `hidden_states` of any encoder. After training, `mix` and
@@ -104,9 +105,6 @@ class ScalarMix(keras.layers.Layer):
         axes.margins(y=0.12)
         axes.legend()
         return axes.figure
-
-    def get_config(self):
-        return {**super().get_config(), "dropout": self.dropout, "layer_norm": self.layer_norm, "seed": self.seed}
 
 
 def _normalized(layer):

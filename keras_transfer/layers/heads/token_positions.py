@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_transfer.layers.attention.bias import HIDDEN
+from keras_transfer.layers.basic.config import ConfigOfArguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -67,7 +68,7 @@ class PositionLogits(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SampleTokens(keras.layers.Layer):
+class SampleTokens(ConfigOfArguments, keras.layers.Layer):
     """Replaces the tokens at some positions of each sequence by tokens drawn from a language model's distribution.
 
     No gradient flows through the tokens. With `training=False`, as in `evaluate`, each call with the same arguments
@@ -110,9 +111,6 @@ class SampleTokens(keras.layers.Layer):
 
     def compute_output_spec(self, token_ids, positions, logits, training=None):
         return keras.KerasTensor(token_ids.shape, "int32")
-
-    def get_config(self):
-        return {**super().get_config(), "seed": self.seed}
 
 
 def put_tokens(token_ids, positions, tokens):

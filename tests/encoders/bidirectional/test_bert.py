@@ -64,8 +64,8 @@ def test_the_two_gelus_differ_a_little():
 
 
 def test_attention_dropout_defaults_to_dropout():
-    assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention.dropout_rate == 0.3
-    assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention.dropout_rate == 0.1
+    assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention.dropout.rate == 0.3
+    assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention.dropout.rate == 0.1
 
 
 def test_an_activation_given_as_a_function_survives_a_keras_file():

@@ -31,4 +31,4 @@ def test_the_layer_is_rebuilt_from_its_config():
     layer = RelativeAttention(2, dropout=0.2, kernel_initializer="zeros", name="attention")
     again = RelativeAttention.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert (again.dropout_rate, again.use_bias) == (0.2, False)
+    assert (again.dropout.rate, again.use_bias) == (0.2, False)
