@@ -10,7 +10,8 @@ from typing import Any
 import keras
 
 from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
-from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
+from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, check, check_all, reading
+from keras_transfer.core.expect import expect
 from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
 
 # A layer's variables, their names in torch, and how torch stores them.
@@ -136,10 +137,8 @@ class Architecture:
             for other, key in self.synonyms.items()
             if None not in (config.get(other), config.get(key)) and config[other] != config[key]
         ]
-        found, more_problems = read_settings(self.settings, config)
-        if problems := problems + more_problems:
-            name = self.encoder_class.__name__
-            raise CheckpointError("\n  ".join([f"The configuration of {source} does not match {name}:", *problems]))
+        found, more = read_settings(self.settings, config)
+        check_all(f"The configuration of {source} does not match {self.encoder_class.__name__}:", problems + more)
         return self.read(found, config)
 
     def configuration(self, encoder: keras.Model) -> dict:
@@ -219,12 +218,11 @@ class Architecture:
             A preprocessor of the class `preprocessor_class`, or a `TokenPreprocessor` for a folder of BERT's tokenizer
             with other special tokens.
         """
-        if self.preprocessor_class is None:
-            raise CheckpointError(
-                f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
-                "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task. "
-                f"Received: model_type={self.model_type!r}"
-            )
+        rule = (
+            f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
+            "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task."
+        )
+        check(self.preprocessor_class is not None, rule, f"model_type={self.model_type!r}")
         load = self.preprocessor_class.load  # type: ignore[attr-defined]
         load = load_word_piece if self.preprocessor_class is BertPreprocessor else load
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
@@ -242,7 +240,7 @@ class Architecture:
 _architectures = {}  # by `model_type` and alias
 
 # Other values of `model_type`. KerasHub loads these folders: its outputs were equal to Transformers' outputs.
-CONVERTED_BY_KERAS_HUB = (
+CONVERTED_BY_KERAS_HUB = [
     "gemma",
     "gemma2",
     "gemma3_text",
@@ -252,7 +250,7 @@ CONVERTED_BY_KERAS_HUB = (
     "qwen2_moe",
     "qwen3",
     "smollm3",
-)
+]
 
 
 def register_architecture(architecture: Architecture) -> Architecture:
@@ -282,12 +280,14 @@ def register_architecture(architecture: Architecture) -> Architecture:
     ```
     """
     names = (architecture.model_type, *architecture.aliases)
-    if taken := [name for name in names if name in _architectures]:
-        raise ValueError(f"An architecture is already registered for this `model_type`. Received: {taken}")
-    if architecture.encoder_class in {known.encoder_class for known in _all_records()}:
-        raise ValueError(
-            f"An architecture is already registered for this encoder. Received: {architecture.encoder_class.__name__}"
-        )
+    taken = [name for name in names if name in _architectures]
+    expect(not taken, "An architecture is already registered for this `model_type`.", model_type=taken)
+    is_new = architecture.encoder_class not in {known.encoder_class for known in _all_records()}
+    expect(
+        is_new,
+        "An architecture is already registered for this encoder.",
+        encoder_class=architecture.encoder_class.__name__,
+    )
     _architectures.update(dict.fromkeys(names, architecture))
     return architecture
 
@@ -311,11 +311,11 @@ def architecture_of(config, source, default=None):
         name = str(classes[0])
         stems = {record.model_class.removesuffix("Model"): record.model_type for record in reversed(known.values())}
         name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
-    if not isinstance(name, str) or name not in known:
-        raise CheckpointError(
-            f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
-            f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
-        )
+    rule = (
+        f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
+        f"{CONVERTED_BY_KERAS_HUB}, which KerasHub converts."
+    )
+    check(isinstance(name, str) and name in known, rule, repr(name))
     found = known[name].for_config(config, source)
     is_part = found.part is not None and found.part.model_class != found.model_class
     return found.part if is_part and classes == [found.part.model_class] else found
@@ -360,11 +360,9 @@ def entries_of(owner, tensors):
 def check_covered(entries, weights, model_type, owner):
     """Raises a `CheckpointError` if an object has a weight without an entry. `owner` is its name in the error."""
     covered = {id(variable) for entry in entries for variable in entry.variables}
-    if left := [weight.path for weight in weights if id(weight) not in covered]:
-        raise CheckpointError(
-            f"The architecture {model_type!r} must name a tensor for every weight of {owner}. "
-            f"Received: no tensors for {left[:5]}"
-        )
+    left = [weight.path for weight in weights if id(weight) not in covered]
+    rule = f"The architecture {model_type!r} must name a tensor for every weight of {owner}."
+    check(not left, rule, f"no tensors for {left[:5]}")
 
 
 def _received(config, key, assumed):

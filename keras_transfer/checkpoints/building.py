@@ -1,5 +1,6 @@
 """Builds an encoder from a configuration and named tensors, for all formats."""
 
+import collections
 import contextlib
 import dataclasses
 import re
@@ -8,7 +9,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.heads import check_supported, find_head
 from keras_transfer.checkpoints.settings import OF_LABELS, other_settings
-from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, check, fill, log, reading
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.layers import replaced_weights
 
@@ -47,11 +48,9 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         head: String. `TaskHead.name` of the task whose head is wanted, or `None`.
     """
     architecture = architecture.part_for(cls, config)
-    if not issubclass(architecture.encoder_class, cls):
-        raise CheckpointError(
-            f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"
-        )
-    cls = architecture.encoder_class
+    is_right, own = issubclass(architecture.encoder_class, cls), architecture.encoder_class
+    check(is_right, f"{source} is a checkpoint of {own.__name__}.", cls.__name__)
+    cls = own
     check_arguments(cls.__name__, overrides, argument_names(cls))
     arguments = {**architecture.arguments(config, source), **overrides}
     with reading(source):
@@ -73,12 +72,11 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)) and name not in in_head)
     try:
         with replaced_weights():
-            encoder = architecture.encoder_class(**arguments)
+            encoder = cls(**arguments)
     except Exception as error:  # of Keras and its backend, such as for invalid sizes
         if isinstance(error, TypeError) and overrides:  # an unknown argument
             raise
-        name = architecture.encoder_class.__name__
-        raise CheckpointError(f"The settings of {source} do not fit {name}. Received: {error}") from error
+        raise CheckpointError(f"The settings of {source} do not fit {cls.__name__}. Received: {error}") from error
     extra = architecture.extra_tensors(encoder)
     used = {
         name: read
@@ -132,8 +130,8 @@ def _safe(read, name, source):
 def _weights(architecture, readers, source):
     """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CheckpointError(f"{source} must not contain a tensor under two names. Received: duplicates of {twice}")
+    twice = sorted(name for name, count in collections.Counter(names).items() if count > 1)
+    check(not twice, f"{source} must not contain a tensor under two names.", f"duplicates of {twice}")
     readers = {name: _safe(read, name, source) for name, read in zip(names, readers.values())}
     copies = {
         name

@@ -9,7 +9,7 @@ from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.architectures import elmo, fastai
 from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.sources import hub_name, resolve
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
@@ -101,13 +101,14 @@ class Checkpoint:
             arguments["label_names"] = labels
         if all(arguments.get(size) is None for size in wanted.sizes):
             arguments |= wanted.default_sizes
-        if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
-            sizes = [*wanted.sizes, "labels"] if "label_names" in wanted.sizes else wanted.sizes
-            advice = " or ".join(f"`{size}`" for size in sizes) or '`head="new"`'
-            raise CheckpointError(
-                f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained "
-                f"yet. Received: tensors of other heads: {self.report.unused[:5] if self.report else []}"
-            )
+        sizes = [*wanted.sizes, "labels"] if "label_names" in wanted.sizes else wanted.sizes
+        advice = " or ".join(f"`{size}`" for size in sizes) or '`head="new"`'
+        rule = (
+            f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet."
+        )
+        unused = self.report.unused[:5] if self.report else []
+        has_size = any(arguments.get(size) is not None for size in wanted.sizes)
+        check(name is None or has_size, rule, f"tensors of other heads: {unused}")
         return TaskParts(built, arguments, modules)
 
     def _load(self, cls, overrides, *head):
@@ -181,37 +182,38 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
     """Writes an encoder, its preprocessor and the head of a task in the format of its architecture."""
     architecture = architecture_for(encoder)
     encoder.attached.check_shared_blocks()
-    if encoder.adapters:
-        raise CheckpointError(
-            "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
-            f"`adaptation.save_adapters`. Received: adapters {list(encoder.adapters)}"
-        )
-    if is_quantized(encoder if task is None else task):
-        raise CheckpointError(
-            "A checkpoint cannot contain quantized layers. Save the model with `model.save('model.keras')`, or call "
-            f"`save_pretrained` before `quantize`. Received: a quantized {type(task or encoder).__name__}"
-        )
+    rule = (
+        "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
+        "`adaptation.save_adapters`."
+    )
+    check(not encoder.adapters, rule, f"adapters {list(encoder.adapters)}")
+    rule = (
+        "A checkpoint cannot contain quantized layers. Save the model with `model.save('model.keras')`, or call "
+        "`save_pretrained` before `quantize`."
+    )
+    owner = encoder if task is None else task
+    check(not is_quantized(owner), rule, f"a quantized {type(owner).__name__}")
     expected = architecture.preprocessor_class
     either = {BertPreprocessor, TokenPreprocessor}  # A folder of BERT may have special tokens of its own.
     if type(preprocessor) is BertPreprocessor and expected is TokenPreprocessor:  # It gives the same ids.
         own = preprocessor.tokenizer, preprocessor.packing, preprocessor.sequence_length
         preprocessor = TokenPreprocessor(*own, split=preprocessor.split, name=preprocessor.name)
-    if preprocessor is not None and {type(preprocessor), expected} not in ({expected}, either):
-        raise CheckpointError(
-            f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
-            f"{'None' if expected is None else expected.__name__}. Write the whole model with "
-            "`model.save('model.keras')`, or the encoder alone with `model.encoder.save_pretrained(folder)`. "
-            f"Received: {type(preprocessor).__name__}"
-        )
+    rule = (
+        f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
+        f"{'None' if expected is None else expected.__name__}. Write the whole model with `model.save('model.keras')`, "
+        "or the encoder alone with `model.encoder.save_pretrained(folder)`."
+    )
+    fits = preprocessor is None or {type(preprocessor), expected} in ({expected}, either)
+    check(fits, rule, type(preprocessor).__name__)
     head = None if task is None or task.checkpoint_head.name is None else write_head(architecture, task)
     is_embedder = task is not None and task.checkpoint_head.is_embedder
     vector = {name: getattr(task, name) for name in ("pooling", "normalize")} if is_embedder else {}
-    if vector and architecture.format != "huggingface":
-        raise CheckpointError(
-            f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write "
-            "the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
-            f"with `model.save('model.keras')`. Received: {vector}"
-        )
+    rule = (
+        f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write the "
+        "encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model with "
+        "`model.save('model.keras')`."
+    )
+    check(not vector or architecture.format == "huggingface", rule, vector)
     options = {"embedder": task} if vector else {}
     if preprocessor is not None and getattr(task, "target_preprocessor", None) is not None:
         options["target"] = task.target_preprocessor
@@ -252,6 +254,5 @@ def _format_of(source):
             return format
     raise CheckpointError(
         f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google), "
-        "options.json (ELMo), or *.pth (fastai). "
-        f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
+        f"options.json (ELMo), or *.pth (fastai). Received: {files_in(source)}"
     )

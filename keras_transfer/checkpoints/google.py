@@ -4,7 +4,7 @@ import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json
+from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json
 
 # Variables of the optimizer in a checkpoint of the pretraining.
 _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
@@ -48,11 +48,8 @@ def _readers(folder):
 def _prefix(folder):
     found = sorted(path.with_suffix("") for path in folder.glob("*.ckpt*.index"))
     preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
-    if len(preferred) != 1:
-        raise CheckpointError(
-            f"{folder} must contain exactly one checkpoint, such as bert_model.ckpt.index and its data file. "
-            f"Received: {[path.name for path in found]}"
-        )
+    rule = f"{folder} must contain exactly one checkpoint, such as bert_model.ckpt.index and its data file."
+    check(len(preferred) == 1, rule, [path.name for path in found])
     return preferred[0]
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from keras_transfer.checkpoints.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.settings import read_settings, write_settings
-from keras_transfer.checkpoints.tensors import CheckpointError, fill
+from keras_transfer.checkpoints.tensors import CheckpointError, check, check_all, fill
 from keras_transfer.core.names import listed
 
 log = logging.getLogger("keras_transfer")
+_NEW = '`head="new"` for a new head, which is not trained yet'
 OWN_SETTINGS = "keras_transfer_task"  # Arguments of a task in `config.json`, which Transformers does not know.
 
 
@@ -121,56 +122,53 @@ class FoundHead:
 
     def arguments(self, encoder, task, given, labels=None):
         """Returns the arguments of the task."""
-        if given.get("siamese"):
-            raise CheckpointError(
-                f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass "
-                '`head="new"` for a new head, which is not trained yet. Received: siamese=True'
-            )
+        rule = f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass {_NEW}."
+        check(not given.get("siamese"), rule, "siamese=True")
         found, problems = read_settings(self.head.settings, self.config)
         problems += [
             f"`{key}` must be {wanted!r}. Received: {self.config[key]!r}"
             for key, wanted in self.head.fixed.items()
             if self.config.get(key, wanted) != wanted
         ]
-        if problems:
-            raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
+        check_all(f"The head of {self.source} cannot be loaded:", problems)
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
         if self.head.own_table is not None:
             fixed["tied"] = self.head.own_table not in self.readers
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` reports it.
-            count = self.readers[self.head.labels]().shape[0]
-            problem, wanted = self.config.get("problem_type") or _problem_type(count), task.checkpoint_head
-            if problem not in wanted.problem_types:
-                raise CheckpointError(
-                    f"The head of {self.source} must be one for {' or '.join(map(repr, wanted.problem_types))} to load "
-                    f'it as a {task.__name__}. Pass `head="new"` for a new head, which is not trained yet. '
-                    f"Received: problem_type={problem!r}, {self.head.labels} with {count} row{'s' if count > 1 else ''}"
-                )
-            names = self._label_names(count, given.get("label_names") if "label_names" in wanted.sizes else ())
-            if labels is not None and not set(labels) <= set(names or ()):
-                raise CheckpointError(
-                    f"The head of {self.source} must have the names of all `labels`. "
-                    + ("" if names else "Its labels have no names: pass `label_names` in the order of the head. ")
-                    + 'Pass `head="new"` for a new head, which is not trained yet. '
-                    f"Received: {sorted(set(labels) - set(names or ()))!s:.200}, the head has {listed(names or ())}"
-                )
-            own = names or given.get("label_names")
-            own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
-            sizes = {"num_classes": count, "label_names": own, "num_targets": count}
-            fixed |= {name: value for name, value in sizes.items() if name in wanted.sizes}
-            if "multi_label_classification" in wanted.problem_types:
-                fixed["multi_label"] = problem == "multi_label_classification"
+            fixed |= self._sizes(task, given, labels)
         for name, value in given.items():
             value = list(value) if name == "label_names" and value is not None else value
-            if name in fixed and value is not None and value != fixed[name]:
-                raise CheckpointError(
-                    f"The head of {self.source} has {name}={_shown(fixed[name])}. Leave the argument out, or pass "
-                    f'`head="new"` for a new head, which is not trained yet. Received: {name}={_shown(value)}'
-                )
+            rule = (
+                f"The head of {self.source} has {name}={_shown(fixed.get(name))}. Leave the argument out, or pass "
+                f"{_NEW}."
+            )
+            check(name not in fixed or value in (None, fixed[name]), rule, f"{name}={_shown(value)}")
         own = self.config.get(OWN_SETTINGS, {})
-        taken = set(task.checkpoint_head.exclusive) & set(given)
-        own = {name: value for name, value in own.items() if not (taken and name in task.checkpoint_head.exclusive)}
-        return {**own, **found, **given, **fixed}
+        exclusive = task.checkpoint_head.exclusive if set(task.checkpoint_head.exclusive) & set(given) else ()
+        return {**{name: own[name] for name in own if name not in exclusive}, **found, **given, **fixed}
+
+    def _sizes(self, task, given, labels):
+        """Returns the arguments of the task that the number of labels and their names determine."""
+        count, wanted = self.readers[self.head.labels]().shape[0], task.checkpoint_head
+        problem = self.config.get("problem_type") or _problem_type(count)
+        rule = (
+            f"The head of {self.source} must be one for {' or '.join(map(repr, wanted.problem_types))} to load it as a "
+            f"{task.__name__}. Pass {_NEW}."
+        )
+        rows = f"{self.head.labels} with {count} row{'s' if count > 1 else ''}"
+        check(problem in wanted.problem_types, rule, f"problem_type={problem!r}, {rows}")
+        names = self._label_names(count, given.get("label_names") if "label_names" in wanted.sizes else ())
+        missing = sorted(set(labels or ()) - set(names or ()))
+        advice = "" if names else "Its labels have no names: pass `label_names` in the order of the head. "
+        rule = f"The head of {self.source} must have the names of all `labels`. {advice}Pass {_NEW}."
+        check(not missing, rule, f"{missing!s:.200}, the head has {listed(names or ())}")
+        own = names or given.get("label_names")
+        own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
+        sizes = {"num_classes": count, "label_names": own, "num_targets": count}
+        found = {name: value for name, value in sizes.items() if name in wanted.sizes}
+        if "multi_label_classification" in wanted.problem_types:
+            found["multi_label"] = problem == "multi_label_classification"
+        return found
 
     def load_into(self, task):
         """Sets the weights of a task's head."""
@@ -189,12 +187,12 @@ class FoundHead:
         named = self.config.get("id2label")
         if named is None:
             return None
-        names = [named.get(str(i)) for i in range(count)] if isinstance(named, dict) and len(named) == count else [None]
-        if not all(isinstance(name, str) for name in names):
-            raise CheckpointError(
-                f"`id2label` of {self.source} must name the {count} labels of its head, with the keys '0' to "
-                f"'{count - 1}'. Received: id2label={named!r:.200}"
-            )
+        fits = isinstance(named, dict) and len(named) == count
+        names = [named.get(str(i)) for i in range(count)] if fits else [None]
+        rule = (
+            f"`id2label` of {self.source} must name the {count} labels of its head, with the keys '0' to '{count - 1}'."
+        )
+        check(all(isinstance(name, str) for name in names), rule, f"id2label={named!r:.200}")
         if len(set(names)) < count and given != ():
             if given is not None and len(given) == count:
                 return None
@@ -251,14 +249,13 @@ def _stems(head):
 
 def check_supported(architecture, name, readers, source):
     """Raises a `CheckpointError` if a checkpoint has a head for a task, but its record has no table for it."""
-    if name not in architecture.heads or isinstance(architecture.heads[name], Head):
-        return
-    if tensors := sorted(key for key in readers if key.startswith(architecture.head_prefixes[name])):
-        raise CheckpointError(
+    if name in architecture.heads and not isinstance(architecture.heads[name], Head):
+        tensors = sorted(key for key in readers if key.startswith(architecture.head_prefixes[name]))
+        rule = (
             f"The head {name!r} of {source} cannot be loaded, because heads of {architecture.model_type!r} are not "
-            'supported for this task. Pass `head="new"` for a new head, which is not trained yet. '
-            f"Received: {tensors[:5]}"
+            f"supported for this task. Pass {_NEW}."
         )
+        check(not tensors, rule, tensors[:5])
 
 
 @dataclasses.dataclass
@@ -279,21 +276,18 @@ class WrittenHead:
 def check_head(architecture, task, action, advice):
     """Returns the `Head` of a task in the checkpoints of an architecture."""
     head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
-    if not isinstance(head, Head):
-        raise CheckpointError(
-            f"The head of a {kind} cannot be {action} with a {type(task.encoder).__name__}. {advice} "
-            f"Received: {kind} with model_type={architecture.model_type!r}"
-        )
+    what = f"The head of a {kind} cannot be {action} with"
+    rule = f"{what} a {type(task.encoder).__name__}. {advice}"
+    check(isinstance(head, Head), rule, f"{kind} with model_type={architecture.model_type!r}")
     for name, value in head.arguments_for(task.encoder).items():
-        if getattr(task, name) != value:
-            raise CheckpointError(
-                f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
-                f"{name}={value!r}. Create the task with `{name}={value!r}` before training. Otherwise: {advice} "
-                f"Received: {name}={getattr(task, name)!r}"
-            )
+        rule = (
+            f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
+            f"{name}={value!r}. Create the task with `{name}={value!r}` before training. Otherwise: {advice}"
+        )
+        check(getattr(task, name) == value, rule, f"{name}={getattr(task, name)!r}")
     for name in ("scalar_mix", "siamese", "batch_norm", "hidden_dim", "hidden_dropout"):
-        if getattr(task, name, None):
-            raise CheckpointError(f"The head of a {kind} cannot be {action} with its `{name}`. {advice}")
+        value = getattr(task, name, None)
+        check(not value, f"{what} its `{name}`. {advice}", f"{name}={value!r}")
     return head
 
 

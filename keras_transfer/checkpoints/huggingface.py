@@ -15,8 +15,16 @@ from keras_transfer.checkpoints.sentence_transformers import (
     write_modules,
 )
 from keras_transfer.checkpoints.settings import OF_LABELS
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
-from keras_transfer.checkpoints.torch_files import read_torch
+from keras_transfer.checkpoints.tensors import (
+    CheckpointError,
+    check,
+    files_in,
+    read_json,
+    read_safetensors,
+    read_torch,
+    reading,
+    shard_files,
+)
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import Encoder
 
@@ -77,11 +85,8 @@ def headers(folder):
     architecture, config = _describe(folder)
     architecture = None if architecture is None else architecture.part_for(Encoder, config)
     index, shapes = folder / "model.safetensors.index.json", {}
-    if not index.exists() and not (folder / "model.safetensors").exists():
-        raise CheckpointError(
-            f"{folder} must contain model.safetensors or its shards, because other files have no header to read. "
-            f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
-        )
+    rule = f"{folder} must contain model.safetensors or its shards, because other files have no header to read."
+    check(index.exists() or (folder / "model.safetensors").exists(), rule, files_in(folder))
     for file in shard_files(index) if index.exists() else [folder / "model.safetensors"]:
         with reading(file), safe_open(file, framework="numpy") as tensors:
             shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
@@ -141,29 +146,21 @@ def _with_end(config, preprocessor):
 
 def _describe(folder):
     """Returns the architecture and the configuration of a folder."""
-    if not (folder / "config.json").exists():
-        raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
+    is_there = (folder / "config.json").exists()
+    check(is_there, "A Hugging Face folder must have a config.json.", f"{folder} without one")
     config = read_json(folder / "config.json")
     return None if is_for_keras_hub(config) else architecture_of(config, folder), config
 
 
 def _readers(folder):
     """Returns the readers of a folder's tensors, from the first format of weights that it contains."""
-    for name, files in (
-        ("model.safetensors", lambda path: [path]),
-        ("model.safetensors.index.json", shard_files),
-    ):
-        if (folder / name).exists():
-            return read_safetensors(files(folder / name))
-    for name, files in (
-        ("pytorch_model.bin", lambda path: [path]),
-        ("pytorch_model.bin.index.json", shard_files),
-    ):
-        if (folder / name).exists():
-            return _read_torch(files(folder / name))
+    for name, read in (("model.safetensors", read_safetensors), ("pytorch_model.bin", _read_torch)):
+        file, index = folder / name, folder / f"{name}.index.json"
+        if file.exists() or index.exists():
+            return read([file] if file.exists() else shard_files(index))
     raise CheckpointError(
         f"{folder} contains no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
-        f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
+        f"Received: {files_in(folder)}"
     )
 
 

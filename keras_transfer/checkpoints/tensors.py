@@ -18,6 +18,23 @@ class CheckpointError(ValueError):
     """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
 
 
+def check(is_met, rule, received):
+    """Raises a `CheckpointError` with a rule, as one sentence, and what there is instead, unless it is met."""
+    if not is_met:
+        raise CheckpointError(f"{rule} Received: {received}")
+
+
+def check_all(title, problems):
+    """Raises a `CheckpointError` that lists all problems, if there are any."""
+    if problems:
+        raise CheckpointError("\n  ".join([title, *problems]))
+
+
+def files_in(folder):
+    """Returns the names of what a folder contains, for errors."""
+    return ", ".join(sorted(path.name for path in folder.iterdir())) or "an empty folder"
+
+
 @contextlib.contextmanager
 def reading(what, *others):
     """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file.
@@ -115,12 +132,26 @@ def read_safetensors(files):
 def shard_files(index):
     """Returns the shards that a `*.index.json` names."""
     found = read_json(index).get("weight_map")
-    if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found.values()):
-        raise CheckpointError(f"{index} must have a `weight_map` of names. Received: weight_map={found!r:.100}")
+    fits = isinstance(found, dict) and bool(found) and all(isinstance(name, str) for name in found.values())
+    check(fits, f"{index} must have a `weight_map` of names.", f"weight_map={found!r:.100}")
     names = sorted(set(found.values()))
-    if missing := [name for name in names if not (index.parent / name).exists()]:
-        raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
+    missing = [name for name in names if not (index.parent / name).exists()]
+    check(not missing, f"{index} names shards that do not exist.", ", ".join(missing))
     return [index.parent / name for name in names]
+
+
+def read_torch(file, advice):
+    """Returns what a file that torch has pickled contains, if that is tensors in plain containers."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CheckpointError(
+            f"Reading a torch pickle requires torch. Run `pip install torch`, or {advice}. Received: {file}"
+        ) from error
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many types for a broken or a malicious pickle
+        raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
 
 
 def fill(entries, readers, source):
@@ -138,8 +169,7 @@ def fill(entries, readers, source):
         elif "float" not in tensors[name].dtype.name:
             problems.append(f"dtype: {name} must be floating-point, but is {tensors[name].dtype}")
     problems += [f"unexpected: {name}" for name in unexpected]
-    if problems:
-        raise CheckpointError(f"The tensors of {source} do not match the encoder:\n  " + "\n  ".join(problems))
+    check_all(f"The tensors of {source} do not match the encoder:", problems)
     for entry in entries:
         entry.assign([to_float32(tensors[name]) for name in entry.names])
 

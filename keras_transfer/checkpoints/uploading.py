@@ -6,6 +6,7 @@ import pathlib
 import re
 
 from keras_transfer.checkpoints.model_card import CARD, is_written_here
+from keras_transfer.core.expect import expect
 
 log = logging.getLogger("keras_transfer")
 
@@ -52,11 +53,8 @@ def push_to_hub(
     """
     from keras_transfer.version import __version__
 
-    if not isinstance(folder, (str, os.PathLike)):
-        raise ValueError(
-            "`folder` must be a path. To upload a task, call its method `push_to_hub`. "
-            f"Received: folder={folder!r:.100}"
-        )
+    rule = "`folder` must be a path. To upload a task, call its method `push_to_hub`."
+    expect(isinstance(folder, (str, os.PathLike)), rule, folder=folder)
     folder = pathlib.Path(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         raise FileNotFoundError(f"`folder` must be a folder with a model's files. Received: folder={str(folder)!r}")
@@ -102,14 +100,10 @@ def _not_uploaded(repo_id, error):
 
 def check_repo_id(repo_id):
     """Returns the module `huggingface_hub`, if an upload to a repository can begin."""
-    if not isinstance(repo_id, str) or not re.fullmatch(rf"(?:{_PART}/)?{_PART}", repo_id):
-        hint = ""
-        if isinstance(repo_id, str) and repo_id.startswith("hf://"):
-            hint = f" Did you mean {repo_id.removeprefix('hf://')!r}?"
-        raise ValueError(
-            f"`repo_id` must be 'name' or 'organization/name', of letters, digits, '-', '_' and '.'.{hint} "
-            f"Received: repo_id={repo_id!r}"
-        )
+    is_name = isinstance(repo_id, str) and re.fullmatch(rf"(?:{_PART}/)?{_PART}", repo_id)
+    hint = f" Did you mean {repo_id.removeprefix('hf://')!r}?" if str(repo_id).startswith("hf://") else ""
+    rule = f"`repo_id` must be 'name' or 'organization/name', of letters, digits, '-', '_' and '.'.{hint}"
+    expect(is_name, rule, repo_id=repo_id)
     try:
         import huggingface_hub
     except ImportError as error:

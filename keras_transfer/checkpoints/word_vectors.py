@@ -1,5 +1,6 @@
 """Word vectors for a vocabulary, from the files of GloVe, word2vec and fastText."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -16,8 +17,8 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.core.expect import integer, one_of
+from keras_transfer.checkpoints.tensors import CheckpointError, check
+from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.core.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
@@ -112,27 +113,25 @@ class WordVectors:
     ):
         self.words = _checked_words(words, "words")
         self.vectors = np.array(vectors, "float32")
-        if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
-            raise ValueError(
-                f"`vectors` must have the shape [words, dim]. Received: {len(self.words)} words, vectors of shape "
-                f"{self.vectors.shape}"
-            )
-        if len(bad := np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))):
-            raise ValueError(f"`vectors` must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
+        fits = self.vectors.ndim == 2 and len(self.vectors) == len(self.words) and self.vectors.size
+        sizes = {"words": len(self.words), "vectors": self.vectors.shape}
+        expect(fits, "`vectors` must have the shape [words, dim].", **sizes)
+        bad = [self.words[row] for row in np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))]
+        expect(not bad, "`vectors` must be finite, without NaN and infinity.", words=bad[:5])
         self.embedding_dim = self.vectors.shape[1]
         self.coverage = coverage or Coverage(len(self.words))
         self.unknown_vector = np.array(
             np.zeros(self.embedding_dim) if unknown_vector is None else unknown_vector, "float32"
         )
-        if self.unknown_vector.shape != (self.embedding_dim,) or not np.isfinite(self.unknown_vector).all():
-            raise ValueError(
-                f"`unknown_vector` must be finite and of shape ({self.embedding_dim},). Received: {self.unknown_vector}"
-            )
+        fits = self.unknown_vector.shape == (self.embedding_dim,) and np.isfinite(self.unknown_vector).all()
+        rule = f"`unknown_vector` must be finite and of shape ({self.embedding_dim},)."
+        expect(fits, rule, unknown_vector=self.unknown_vector)
         self.vectors.setflags(write=False)  # the unit vectors are computed once
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._unit = None
 
     @classmethod
+    @expects(format=one_of("auto", *FORMATS), unknown=one_of(*POLICIES))
     def load(
         cls,
         path: str | os.PathLike,
@@ -185,10 +184,11 @@ class WordVectors:
         Source: https://nlp.stanford.edu/projects/glove, https://fasttext.cc/docs/en/english-vectors.html,
         https://code.google.com/archive/p/word2vec.
         """
-        rows = read_rows(path, format, embedding_dim)
+        rows = _read_rows(path, format, embedding_dim)
         return cls(**_select(rows, path, vocabulary, unknown, case_folding, seed))
 
     @classmethod
+    @expects(unknown=one_of(*POLICIES))
     def from_arrays(
         cls,
         words: Sequence[str] | str | os.PathLike,
@@ -235,11 +235,9 @@ class WordVectors:
             except (ValueError, EOFError) as error:
                 raise CheckpointError(f"{source} must be an .npy file of numbers. Received: {error}") from error
         vectors, words = np.asanyarray(vectors), list(words)
-        if vectors.ndim != 2 or len(vectors) != len(words) or vectors.dtype.kind not in "fiu":
-            raise CheckpointError(
-                f"{source} must contain numbers of shape [words, dim]. Received: {len(words)} words, "
-                f"{vectors.dtype} of shape {vectors.shape}"
-            )
+        fits = vectors.ndim == 2 and len(vectors) == len(words) and vectors.dtype.kind in "fiu"
+        received = f"{len(words)} words, {vectors.dtype} of shape {vectors.shape}"
+        check(fits, f"{source} must contain numbers of shape [words, dim].", received)
         rows = (
             (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
             for row, word in enumerate(words)
@@ -283,10 +281,8 @@ class WordVectors:
         if isinstance(word, str):
             return self._ranked(self[word], k, [word])
         vector = np.asarray(word, "float32")
-        if vector.shape != (self.embedding_dim,):
-            raise ValueError(
-                f"`word` must be a string or a vector of {self.embedding_dim} numbers. Received: {vector.shape}"
-            )
+        rule = f"`word` must be a string or a vector of {self.embedding_dim} numbers."
+        expect(vector.shape == (self.embedding_dim,), rule, word=vector.shape)
         return self._ranked(vector, k, [])
 
     def analogy(self, a: str, b: str, c: str, k: int = 10) -> list:
@@ -385,11 +381,12 @@ class WordVectors:
         """
         if os.path.lexists(path) and not overwrite:
             raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
-        if wrong := [word for word in self.words if not is_readable(word)]:
-            raise ValueError(
-                "A word must not end in a space and a number, because its vector follows in the row. Replace the "
-                f"space, as in 'route_66'. Received: {wrong[0]!r}"
-            )
+        rule = (
+            "A word must not end in a space and a number, because its vector follows in the row. Replace the space, as "
+            "in 'route_66'."
+        )
+        wrong = [word for word in self.words if _NUMBER.fullmatch(word.encode().rpartition(b" ")[2]) and " " in word]
+        expect(not wrong, rule, words=wrong[:5])
         with atomic_file(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
             file.write(f"{len(self)} {self.embedding_dim}\n".encode())
@@ -401,30 +398,24 @@ class WordVectors:
 
 def _unit(vector, name):
     length = np.linalg.norm(vector)
-    if length == 0 or not np.isfinite(length):
-        raise ValueError(
-            f"A vector must be finite and not zero to have a cosine similarity. Received: {name!r} of length {length}"
-        )
+    fits = length != 0 and np.isfinite(length)
+    expect(fits, "A vector must be finite and not zero to have a cosine similarity.", vector=name, length=float(length))
     return vector / length
 
 
 def _checked_words(words, name):
-    if isinstance(words, str | bytes):
-        raise ValueError(f"`{name}` must be a list of words. Received: {words!r:.60}")
+    expect(not isinstance(words, str | bytes), f"`{name}` must be a list of words.", **{name: words})
     words = list(words)
-    if wrong := [word for word in words if not isinstance(word, str) or not word or "\n" in word]:
-        raise ValueError(f"`{name}` must contain non-empty strings without line breaks. Received: {wrong[:3]}")
-    seen = set()
-    if twice := [word for word in words if word in seen or seen.add(word)]:
-        raise ValueError(f"`{name}` must not contain duplicates. Received: {len(twice)} duplicates, {twice[:3]}")
-    if not words:
-        raise ValueError(f"`{name}` must not be empty. Received: an empty list")
+    wrong = [word for word in words if not isinstance(word, str) or not word or "\n" in word]
+    expect(not wrong, f"`{name}` must contain non-empty strings without line breaks.", **{name: wrong[:3]})
+    twice = [word for word, count in collections.Counter(words).items() if count > 1]
+    expect(not twice, f"`{name}` must not contain duplicates.", duplicates=len(twice), words=twice[:3])
+    expect(words, f"`{name}` must not be empty.", **{name: words})
     return words
 
 
 def _select(rows, source, vocabulary, unknown, case_folding, seed):
     """Returns the arguments of `WordVectors` for a vocabulary, from all rows of a file."""
-    one_of(*POLICIES).check("unknown", unknown)
     if vocabulary is not None:
         vocabulary = _checked_words(vocabulary, "vocabulary")
     wanted = set(vocabulary or ())
@@ -446,19 +437,13 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
             first.setdefault(word.casefold(), word)
     if duplicates:
         log.warning("%s: For %d duplicate words, the first vector is used: %s", source, len(duplicates), duplicates[:5])
-    if not found:
-        raise CheckpointError(
-            f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}. "
-            f"Received: vocabulary={reprlib.repr(vocabulary)}"
-        )
+    rule = f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}."
+    check(found, rule, f"vocabulary={reprlib.repr(vocabulary)}")
     words = vocabulary or list(found)
     origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
     missing = [word for word, other in origin.items() if other is None]
-    if missing and unknown == "error":
-        raise CheckpointError(
-            f"{source} must contain all words if unknown='error'. "
-            f"Received: {len(missing)} of {len(words)} words missing, {missing[:5]}"
-        )
+    received = f"{len(missing)} of {len(words)} words missing, {missing[:5]}"
+    check(not missing or unknown != "error", f"{source} must contain all words if unknown='error'.", received)
     known = np.stack([found[other] for other in origin.values() if other is not None])
     instead = _instead(unknown, known, len(missing) + 1, seed)
     fill = iter(instead[1:])
@@ -479,26 +464,22 @@ def _instead(unknown, known, count, seed):
     return np.zeros((count, known.shape[1]), "float32")
 
 
-def read_rows(path, format="auto", dim=None):
+def _read_rows(path, format, dim):
     """Yields `(where, word, read)` for each row of a file, where `read()` returns its vector, float32 `[dim]`.
 
     A word may contain spaces: it ends before the last `dim` numbers. All rows are counted and their widths checked. The
     numbers are parsed only if `read` is called.
 
     Args:
-        dim: Integer. Width of the vectors. Defaults to `None`, the width in the header or in the first row.
+        dim: Integer. Width of the vectors. `None` for the width in the header or in the first row.
     """
-    if format != "auto" and format not in FORMATS:
-        raise ValueError(f"`format` must be one of {('auto', *FORMATS)}. Received: {format!r}")
     with _opened(path) as file:
         head = file.peek(_CHUNK)
-        if not head.strip():
-            raise CheckpointError(f"{path} contains no word vectors. Received: an empty file")
-        for magic, what in _OTHER_FILES.items():
-            if head.startswith(magic):
-                raise CheckpointError(f"{path} must be text or word2vec's binary format. Received: {what}")
+        check(head.strip(), f"{path} contains no word vectors.", "an empty file")
+        other = next((what for magic, what in _OTHER_FILES.items() if head.startswith(magic)), None)
+        check(other is None, f"{path} must be text or word2vec's binary format.", other)
         line, _, rest = head.partition(b"\n")
-        header = _header(line)
+        header = tuple(map(int, line.split())) if re.fullmatch(rb"\s*\d+\s+\d+\s*", line) else None
         if format == "auto":
             first = rest.partition(b"\n")[0].rstrip().rsplit(b" ", header[1] if header else 1)
             is_text = len(first) > 1 and all(map(_NUMBER.fullmatch, first[1:]))
@@ -507,27 +488,19 @@ def read_rows(path, format="auto", dim=None):
         has_header, binary = FORMATS[format]
         count = None
         if has_header:
-            if header is None:
-                raise CheckpointError(
-                    f"{path}, line 1: A {format} file must begin with the number of words and the number of "
-                    f"dimensions. Received: {line[:60]!r}"
-                )
+            rule = f"{path}, line 1: A {format} file must begin with the number of words and the number of dimensions."
+            check(header is not None, rule, repr(line[:60]))
             count, width = header
-            if width < 1 or dim not in (None, width):
-                raise CheckpointError(
-                    f"{path}: `embedding_dim` must be {width} as in the header, above 0. Received: embedding_dim={dim}"
-                )
+            rule = f"{path}: `embedding_dim` must be {width} as in the header, above 0."
+            check(width >= 1 and dim in (None, width), rule, f"embedding_dim={dim}")
             dim = width
             file.readline()
         rows = _binary_rows(file, path, dim) if binary else _text_rows(file, path, dim, has_header)
         number = 0
         for number, row in enumerate(rows, 1):  # noqa: B007 (used after the loop)
             yield row
-        if count is not None and number != count:
-            raise CheckpointError(
-                f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong. "
-                f"Received: {number} rows"
-            )
+        rule = f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong."
+        check(count in (None, number), rule, f"{number} rows")
 
 
 @contextlib.contextmanager
@@ -544,11 +517,6 @@ def _opened(path):
             raise CheckpointError(
                 f"{path} is truncated or not a gzip file. Download it again. Received: {error}"
             ) from error
-
-
-def _header(line):
-    fields = line.split()
-    return tuple(map(int, fields)) if len(fields) == 2 and all(field.isdigit() for field in fields) else None
 
 
 def _text_rows(file, path, dim, has_header):
@@ -578,12 +546,6 @@ def _spaced_word(line, dim, where, has_header):
     return parts[0], b" ".join(parts[1:])
 
 
-def is_readable(word):
-    """Returns whether `read_rows` finds a word again in a row of a text file with a header."""
-    _, space, last = word.encode().rpartition(b" ")
-    return not (space and _NUMBER.fullmatch(last))
-
-
 def _parsed(numbers, where):
     try:
         with np.errstate(over="ignore"):  # too large a number becomes infinite, which the caller reports
@@ -604,29 +566,26 @@ def _decoded(word, where):
 
 def _binary_rows(file, path, dim):
     """Yields rows of a word, a space and `dim` float32 numbers, which some programs end with a line break."""
-    size, buffer, at, number = 4 * dim, b"", 0, 0
+    size, buffer, at, number = 4 * dim, b"", 0, 1
     while True:
-        number += 1
-        where = f"{path}, row {number}"
-        while (space := buffer.find(b" ", at)) < 0 or len(buffer) < space + 1 + size:
-            if space < 0 and len(buffer) - at > _LONGEST_WORD:
-                raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {buffer[at:][:30]!r}")
-            if not (more := file.read(_CHUNK)):
-                break
-            buffer, at = buffer[at:] + more, 0
-        if space < 0 or len(buffer) < space + 1 + size:
-            if left := buffer[at:].strip(b"\n"):
-                raise CheckpointError(
-                    f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is "
-                    f"truncated, or the header is wrong. Received: {len(left)} bytes"
-                )
-            return
-        word = buffer[at:space].lstrip(b"\n")
+        where, space = f"{path}, row {number}", buffer.find(b" ", at)
+        word = buffer[at : space if space >= 0 else None].lstrip(b"\n")
         if len(word) > _LONGEST_WORD:
             raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {word[:30]!r}")
-        vector = buffer[space + 1 : space + 1 + size]
-        yield where, _decoded(word, where), functools.partial(_from_bytes, vector)
-        at = space + 1 + size
+        end = space + 1 + size
+        if space >= 0 and end <= len(buffer):
+            yield where, _decoded(word, where), functools.partial(_from_bytes, buffer[space + 1 : end])
+            at, number = end, number + 1
+        elif more := file.read(_CHUNK):
+            buffer, at = buffer[at:] + more, 0
+        else:
+            break
+    left = buffer[at:].strip(b"\n")
+    rule = (
+        f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is truncated, or "
+        "the header is wrong."
+    )
+    check(not left, rule, f"{len(left)} bytes")
 
 
 def _from_bytes(vector):

@@ -92,10 +92,10 @@ def test_a_missing_file_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"vocabulary": "king"}, "`vocabulary` must be a list of words. Received: 'king'"),
+        ({"vocabulary": "king"}, "`vocabulary` must be a list of words. Received: vocabulary='king'"),
         ({"vocabulary": []}, "`vocabulary` must not be empty"),
-        ({"vocabulary": ["king", "king"]}, r"duplicates. Received: 1 duplicates, \['king'\]"),
-        ({"vocabulary": ["king", 3]}, r"must contain non-empty strings.*Received: \[3\]"),
+        ({"vocabulary": ["king", "king"]}, r"duplicates. Received: duplicates=1, words=\['king'\]"),
+        ({"vocabulary": ["king", 3]}, r"must contain non-empty strings.*Received: vocabulary=\[3\]"),
         ({"vocabulary": ["king", ""]}, "must contain non-empty strings"),
         ({"vocabulary": ["x", "y"]}, r"at least one word of `vocabulary`. Received: vocabulary=\['x', 'y'\]"),
         ({"unknown": "skip"}, "`unknown` must be one of .*Received: unknown='skip'"),
@@ -126,10 +126,10 @@ def test_a_file_that_is_not_an_npy_file_is_an_error(tmp_path):
 
 
 test_words_and_vectors_that_do_not_match_are_an_error = check_errors(
-    ((["a", "a"], np.ones((2, 2))), "duplicates. Received: 1 duplicates, ['a']"),
-    ((["a"], np.ones((2, 2))), "Received: 1 words, vectors of shape (2, 2)"),
-    ((["a"], np.ones((1, 0))), "Received: 1 words, vectors of shape (1, 0)"),
-    ((["a", "b"], [[1, 2], [np.inf, 1]]), "must be finite. Received: NaN or infinity for 'b'"),
+    ((["a", "a"], np.ones((2, 2))), "duplicates. Received: duplicates=1, words=['a']"),
+    ((["a"], np.ones((2, 2))), "Received: words=1, vectors=(2, 2)"),
+    ((["a"], np.ones((1, 0))), "Received: words=1, vectors=(1, 0)"),
+    ((["a", "b"], [[1, 2], [np.inf, 1]]), "must be finite, without NaN and infinity. Received: words=['b']"),
     call=WordVectors,
 )
 

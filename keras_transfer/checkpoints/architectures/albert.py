@@ -3,9 +3,19 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm, multiple_choice, pretraining
+from keras_transfer.checkpoints.names import (
+    BERT_EMBEDDINGS,
+    BERT_SETTINGS,
+    CLASSIFIER,
+    POSITION_IDS,
+    SPAN,
+    TOKENS,
+    masked_lm,
+    multiple_choice,
+    pretraining,
+    with_defaults,
+)
 from keras_transfer.checkpoints.settings import get_setting
-from keras_transfer.checkpoints.tensor_names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
 

@@ -4,9 +4,8 @@ import dataclasses
 import logging
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import SPAN, two_layer_classifier
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import ACTIVATIONS
+from keras_transfer.checkpoints.names import ACTIVATIONS, SPAN, two_layer_classifier
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout
 from keras_transfer.encoders import Bart, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.text import TokenPreprocessor

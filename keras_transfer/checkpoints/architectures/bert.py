@@ -3,8 +3,17 @@
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm, multiple_choice, pretraining
-from keras_transfer.checkpoints.tensor_names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
+from keras_transfer.checkpoints.names import (
+    BERT_FIXED,
+    BERT_NAMES,
+    BERT_SETTINGS,
+    CLASSIFIER,
+    SPAN,
+    TOKENS,
+    masked_lm,
+    multiple_choice,
+    pretraining,
+)
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.text import BertPreprocessor
 

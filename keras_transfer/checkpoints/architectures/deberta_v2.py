@@ -1,14 +1,18 @@
 """The checkpoints of DeBERTa v2 and v3 (He et al. 2021)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import SPAN, TOKENS, classifier_dropout, masked_lm, multiple_choice
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import (
+from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
     BERT_BLOCKS,
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
     POSITION_IDS,
+    SPAN,
+    TOKENS,
+    classifier_dropout,
+    masked_lm,
+    multiple_choice,
     with_defaults,
 )
 from keras_transfer.checkpoints.tensors import CheckpointError, reading

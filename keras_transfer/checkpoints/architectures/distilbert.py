@@ -3,8 +3,11 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import (
+from keras_transfer.checkpoints.names import (
+    ACTIVATIONS,
     AS_ENCODER,
+    BERT_EMBEDDINGS,
+    POSITION_IDS,
     SPAN,
     TOKENS,
     masked_lm,
@@ -12,7 +15,6 @@ from keras_transfer.checkpoints.head_names import (
     two_layer_classifier,
 )
 from keras_transfer.checkpoints.settings import get_setting
-from keras_transfer.checkpoints.tensor_names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
 

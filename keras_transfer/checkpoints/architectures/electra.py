@@ -3,21 +3,19 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import (
-    AS_ENCODER,
-    SPAN,
-    TOKENS,
-    multiple_choice,
-    summary,
-    two_layer_classifier,
-)
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import (
+from keras_transfer.checkpoints.names import (
+    AS_ENCODER,
     BERT_BLOCKS,
     BERT_EMBEDDINGS,
     BERT_FIXED,
     BERT_SETTINGS,
     POSITION_IDS,
+    SPAN,
+    TOKENS,
+    multiple_choice,
+    summary,
+    two_layer_classifier,
 )
 from keras_transfer.encoders import ElectraEncoder
 from keras_transfer.text import BertPreprocessor

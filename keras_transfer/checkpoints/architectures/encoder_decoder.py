@@ -15,7 +15,7 @@ from keras_transfer.checkpoints.architecture import (
 )
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.settings import other_settings
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.tensors import check
 from keras_transfer.encoders import ComposedEncoderDecoder
 
 _BERT = "encoder.layer.*.crossattention"
@@ -76,11 +76,11 @@ class _Pair:
     def record(self):
         """Returns the `Architecture`."""
         first, second = self.first, self.second
-        if second.model_type not in _CROSS:
-            raise CheckpointError(
-                f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole "
-                f"model with `model.save('model.keras')`. Received: {second.model_type!r}"
-            )
+        rule = (
+            f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole model "
+            "with `model.save('model.keras')`."
+        )
+        check(second.model_type in _CROSS, rule, repr(second.model_type))
         layers, head = self.output_layers()
         return dataclasses.replace(
             ENCODER_DECODER,
@@ -152,11 +152,8 @@ class _Pair:
         """Returns the configuration of a model: `Architecture.write`."""
         decoder = _described(model)
         expected = self.output_activation(decoder)
-        if model.output_activation not in (None, expected):
-            raise CheckpointError(
-                f"The checkpoint of a {self.second.model_type!r} decoder must have `output_activation={expected!r}`. "
-                f"Received: {model.output_activation!r}"
-            )
+        rule = f"The checkpoint of a {self.second.model_type!r} decoder must have `output_activation={expected!r}`."
+        check(model.output_activation in (None, expected), rule, repr(model.output_activation))
         halves = {
             "encoder": _write_half(self.first, model.encoder),
             "decoder": {**_write_half(self.second, decoder), **dict.fromkeys(_AS_DECODER, True)},
@@ -193,11 +190,9 @@ def _shared_names(record, num_layers):
 def _read_half(record, half, config):
     """Returns the encoder or the decoder as Keras serializes it."""
     own = dict(config[half])
-    if half == "decoder" and (wrong := [key for key in _AS_DECODER if own.pop(key, False) is not True]):
-        raise CheckpointError(
-            f"The decoder of an encoder-decoder must have `{wrong[0]}`: true. "
-            f"Received: {wrong[0]}={config[half].get(wrong[0])!r}"
-        )
+    for key in _AS_DECODER if half == "decoder" else ():
+        value = own.pop(key, None)
+        check(value is True, f"The decoder of an encoder-decoder must have `{key}`: true.", f"{key}={value!r}")
     arguments = record.arguments(own, f"the {half}")
     if "pooler" in record.optional and (half == "decoder" or _NO_POOLER in own):
         arguments["pooler"] = False
@@ -233,18 +228,12 @@ class _OfTwo(Architecture):
 
     def for_config(self, config, source):
         halves = {half: config.get(half) for half in ("encoder", "decoder")}
-        if not all(isinstance(half, dict) for half in halves.values()):
-            raise CheckpointError(
-                f"The configuration of {source} must describe the `encoder` and the `decoder`. "
-                f"Received: {sorted(config)}"
-            )
+        rule = f"The configuration of {source} must describe the `encoder` and the `decoder`."
+        check(all(isinstance(half, dict) for half in halves.values()), rule, sorted(config))
         first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
         tied = config.get("tie_encoder_decoder") is True
-        if tied and first is not second:
-            raise CheckpointError(
-                f"Halves that share their layers must be of one architecture. Received: {first.model_type!r} and "
-                f"{second.model_type!r}"
-            )
+        kinds = f"{first.model_type!r} and {second.model_type!r}"
+        check(not tied or first is second, "Halves that share their layers must be of one architecture.", kinds)
         key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
         return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
 

@@ -1,14 +1,14 @@
 """fastai's AWD-LSTMs: weights that torch has pickled, and the vocabulary in a pickle, which are only read."""
 
 import dataclasses
+import pickle
 import re
 
 import numpy as np
 
 from keras_transfer.checkpoints.architectures.awd_lstm import AWD_LSTM
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, reading
-from keras_transfer.checkpoints.torch_files import read_strings, read_torch
+from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in, read_torch, reading
 from keras_transfer.text import BEGIN_TEXT, DEFAULT_LENGTH, FastaiTokenizer, LengthError, Packing, TokenPreprocessor
 
 _ADVICE = "save the tensors elsewhere as a folder of `AWDLSTMEncoder.save_pretrained`"
@@ -37,11 +37,9 @@ def load(folder, cls, overrides, head=None):
     tensors = _tensors(folder)
     config = _configuration(tensors, folder)
     words = _vocabulary(folder)
-    if words is not None and len(words) != config["vocab_size"]:
-        raise CheckpointError(
-            f"The vocabulary of {folder} must have a token for each of the {config['vocab_size']} embeddings. "
-            f"Received: {len(words)} tokens"
-        )
+    if words is not None:
+        rule = f"The vocabulary of {folder} must have a token for each of the {config['vocab_size']} embeddings."
+        check(len(words) == config["vocab_size"], rule, f"{len(words)} tokens")
     readers = {name: lambda tensor=tensor: tensor for name, tensor in tensors.items()}
     return build(FASTAI, config, lambda: readers, folder, cls, overrides, head=head)
 
@@ -49,16 +47,14 @@ def load(folder, cls, overrides, head=None):
 def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="whitespace", name=None):
     """Returns the preprocessor of a folder of fastai, for texts that `fastai_texts` has prepared."""
     words = _vocabulary(folder)
-    if words is None:
-        raise CheckpointError(
-            f"{folder} must have a *.pkl with the vocabulary (itos). Pass `preprocessor=None` for prepared ids. "
-            f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
-        )
-    if missing := [token for token in ("xxunk", "xxpad", BEGIN_TEXT, "xxmaj", "xxup") if token not in words]:
-        raise CheckpointError(
-            f"The vocabulary of {folder} must have the tokens of fastai 1. Others belong to other rules for "
-            f"texts. Pass `preprocessor=None` for prepared ids. Received: no {', '.join(missing)}"
-        )
+    rule = f"{folder} must have a *.pkl with the vocabulary (itos). Pass `preprocessor=None` for prepared ids."
+    check(words is not None, rule, files_in(folder))
+    missing = [token for token in ("xxunk", "xxpad", BEGIN_TEXT, "xxmaj", "xxup") if token not in words]
+    rule = (
+        f"The vocabulary of {folder} must have the tokens of fastai 1. Others belong to other rules for texts. Pass "
+        "`preprocessor=None` for prepared ids."
+    )
+    check(not missing, rule, f"no {', '.join(missing)}")
     others = () if sequence_length is None else (LengthError,)  # the user's, not the folder's
     with reading(f"The vocabulary of {folder}", *others):
         length = DEFAULT_LENGTH if sequence_length is None else sequence_length
@@ -68,17 +64,27 @@ def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="
 def _only(folder, *patterns):
     """Returns the path of the only file of the first pattern that any file matches, or None."""
     found = next(filter(None, (sorted(folder.glob(pattern)) for pattern in patterns)), [])
-    if len(found) > 1:
-        raise CheckpointError(
-            f"{folder} must have one file of a kind. Received: {', '.join(path.name for path in found)}"
-        )
+    check(len(found) < 2, f"{folder} must have one file of a kind.", ", ".join(path.name for path in found))
     return found[0] if found else None
+
+
+class _Plain(pickle.Unpickler):
+    """Reads containers, strings and numbers, and refuses everything else before it is created."""
+
+    def find_class(self, module, name):
+        raise CheckpointError(f"A pickle must contain plain lists and strings only. Received: {module}.{name}")
 
 
 def _vocabulary(folder):
     """Returns the tokens in the order of their ids, or None if the folder has none."""
     path = _only(folder, "*.pkl")
-    return None if path is None else read_strings(path)
+    if path is None:
+        return None
+    with open(path, "rb") as stream, reading(path):
+        found = _Plain(stream).load()
+    is_right = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    check(is_right, f"{path} must contain a list of strings.", f"{found!r:.100}")
+    return found
 
 
 def _tensors(folder):
@@ -112,11 +118,11 @@ def _plain_name(name):
 def _configuration(tensors, folder):
     """Returns the configuration that the shapes of tensors tell."""
     table, first = tensors.get("encoder.weight", np.zeros(())), tensors.get("rnns.0.weight_hh", np.zeros(()))
-    if table.ndim != 2 or first.ndim != 2:
-        raise CheckpointError(
-            f"{folder} must have the weights of fastai's AWD_LSTM, without QRNNs: encoder.weight and "
-            f"rnns.0.weight_hh_l0_raw. Received: {sorted(tensors)[:10]}"
-        )
+    rule = (
+        f"{folder} must have the weights of fastai's AWD_LSTM, without QRNNs: encoder.weight and "
+        "rnns.0.weight_hh_l0_raw."
+    )
+    check(table.ndim == first.ndim == 2, rule, sorted(tensors)[:10])
     return {
         "architectures": [
             "AWDLSTMLMHeadModel" if any(name.startswith("decoder.") for name in tensors) else "AWDLSTMModel"

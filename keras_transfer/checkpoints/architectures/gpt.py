@@ -2,8 +2,7 @@
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.architectures.gpt2 import GPT_BLOCKS, GPT_HEADS, GPT_SETTINGS, read_gpt, write_gpt
-from keras_transfer.checkpoints.tensor_names import POSITION_IDS
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.names import POSITION_IDS, check_width
 from keras_transfer.encoders import GPTEncoder
 from keras_transfer.text import TokenPreprocessor
 
@@ -12,11 +11,7 @@ _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "s
 
 
 def _write(config, encoder):
-    if encoder.intermediate_dim != 4 * encoder.hidden_dim:
-        raise CheckpointError(
-            "A checkpoint of GPTEncoder can be written only if `intermediate_dim` is 4 times `hidden_dim`. "
-            f"Received: intermediate_dim={encoder.intermediate_dim}, hidden_dim={encoder.hidden_dim}"
-        )
+    check_width(encoder)
     return write_gpt(config, encoder)
 
 

@@ -2,7 +2,7 @@
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import ACTIVATIONS
+from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.encoders import GPT2Encoder
 from keras_transfer.text import TokenPreprocessor
 

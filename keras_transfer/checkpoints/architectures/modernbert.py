@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, multiple_choice
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import ACTIVATIONS
+from keras_transfer.checkpoints.names import ACTIVATIONS, AS_ENCODER, multiple_choice
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, reading
 from keras_transfer.encoders import ModernBertEncoder
 from keras_transfer.text import TokenPreprocessor

@@ -1,12 +1,12 @@
 """MPNet's checkpoints (Song et al. 2020)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import ROBERTA_HEADS
-from keras_transfer.checkpoints.tensor_names import (
+from keras_transfer.checkpoints.names import (
     BERT_BLOCKS,
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
     POSITION_IDS,
+    ROBERTA_HEADS,
     shift_positions,
 )
 from keras_transfer.encoders import MPNetEncoder

@@ -1,8 +1,7 @@
 """The checkpoints of RoBERTa, XLM-R and CamemBERT."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import ROBERTA_HEADS
-from keras_transfer.checkpoints.tensor_names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS, shift_positions
+from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS, ROBERTA_HEADS, shift_positions
 from keras_transfer.encoders import RobertaEncoder
 from keras_transfer.text import TokenPreprocessor
 

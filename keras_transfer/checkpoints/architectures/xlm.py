@@ -3,9 +3,8 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import SPAN, TOKENS
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.names import SPAN, TOKENS, check_width
 from keras_transfer.encoders import XlmEncoder
 
 _ATTENTION = "attentions.*"
@@ -16,11 +15,7 @@ def _read(found, config):
 
 
 def _write(config, encoder):
-    if encoder.intermediate_dim != 4 * encoder.hidden_dim:
-        raise CheckpointError(
-            "A checkpoint of XlmEncoder can be written only if `intermediate_dim` is four times `hidden_dim`. "
-            f"Received: intermediate_dim={encoder.intermediate_dim}, hidden_dim={encoder.hidden_dim}"
-        )
+    check_width(encoder)
     return {**config, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 

@@ -3,9 +3,8 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import TOKENS, multiple_choice, summary
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensor_names import ACTIVATIONS
+from keras_transfer.checkpoints.names import ACTIVATIONS, TOKENS, multiple_choice, summary
 from keras_transfer.checkpoints.tensors import Layout
 from keras_transfer.encoders import XLNetEncoder
 from keras_transfer.text import TokenPreprocessor

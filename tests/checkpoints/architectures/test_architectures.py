@@ -82,10 +82,10 @@ def test_a_subclass_with_an_architecture_is_saved_as_itself(child, tmp_path):
 
 
 test_an_architecture_is_registered_once = check_errors(
-    (lambda: register_architecture(BERT), "already registered for this `model_type`. Received: ['bert']"),
+    (lambda: register_architecture(BERT), "already registered for this `model_type`. Received: model_type=['bert']"),
     (
         lambda child: register_architecture(dataclasses.replace(child, model_type="another")),
-        "already registered for this encoder. Received: ChildOfBert",
+        "already registered for this encoder. Received: encoder_class='ChildOfBert'",
     ),
 )
 
