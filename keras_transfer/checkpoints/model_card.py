@@ -2,13 +2,12 @@
 
 import dataclasses
 import logging
-import math
-import numbers
 import os
 import pathlib
 import re
 from typing import Any
 
+from keras_transfer.core.expect import PART, Rule, expect, expects, integer, number
 from keras_transfer.core.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
@@ -27,6 +26,50 @@ _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "i
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 
 
+def _listed(value):
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _is_text(value):
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _dict_of(words, is_right):
+    """Returns the rule of a dict from strings to values of a kind."""
+
+    def is_met(value):
+        return isinstance(value, dict) and all(isinstance(key, str) and is_right(item) for key, item in value.items())
+
+    return Rule(f"a dict from strings to {words}", is_met, (1, {"a": -0.5j}, {1: 1}))
+
+
+_TEXT = Rule("a string that is not empty", _is_text, (1, "", " "))
+_TEXTS = Rule(
+    "a string or a list of strings",
+    lambda value: isinstance(value, (str, list, tuple)) and all(map(_is_text, _listed(value))),
+    (1, {"a": 1}, [1], ""),
+)
+_COUNTS = _dict_of("integers of at least 0", integer(0).is_met)
+_FACTS = _dict_of(
+    "strings, finite numbers or booleans", lambda value: isinstance(value, (str, bool)) or number().is_met(value)
+)
+
+
+@expects(
+    name=_TEXT,
+    description=_TEXT,
+    language=_TEXTS,
+    license=_TEXT,
+    base_model=_TEXT,
+    datasets=_TEXTS,
+    tags=_TEXTS,
+    pipeline_tag=_TEXT,
+    data_size=_COUNTS,
+    training=_FACTS,
+    confidence=PART,
+    evaluated_on=_TEXT,
+    limits=_TEXTS,
+)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelCard:
     """What you know about a model and the model does not: its language, license, data, training and scores.
@@ -87,56 +130,26 @@ class ModelCard:
     limits: str | list | tuple = ()
 
     def __post_init__(self):
-        for name in ("name", "description", "license", "base_model", "pipeline_tag", "evaluated_on"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise ValueError(f"`{name}` must be a string that is not empty, or None. Received: {name}={value!r}")
-        for name in ("language", "datasets", "tags", "limits"):
-            value = getattr(self, name)
-            right = value is None or isinstance(value, (str, list, tuple))
-            if not right or not all(isinstance(item, str) and item.strip() for item in _listed(value)):
-                raise ValueError(f"`{name}` must be a string or a list of strings. Received: {name}={value!r:.200}")
-        for name, is_right, expected in (
-            ("data_size", _is_count, "integers of at least 0"),
-            ("training", _is_fact, "strings, finite numbers or booleans"),
-        ):
-            value = getattr(self, name)
-            items = value.items() if isinstance(value, dict) else [(value, None)]
-            if value is not None and not all(isinstance(key, str) and is_right(item) for key, item in items):
-                raise ValueError(f"`{name}` must be a dict from strings to {expected}. Received: {name}={value!r:.200}")
         own = getattr(self.metrics, "confidence", None)
-        if self.confidence is not None:
-            if not _is_finite(self.confidence) or not 0 < self.confidence < 1:
-                raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={self.confidence!r}")
-            if own is not None and self.confidence != own:
-                raise ValueError(
-                    "The intervals of a report have its confidence. Leave `confidence` out, or pass it to the report. "
-                    f"Received: confidence={self.confidence!r} with a report of {own!r}"
-                )
+        rule = "The intervals of a report have its confidence. Leave `confidence` out, or pass it to the report."
+        expect(own is None or self.confidence in (None, own), rule, confidence=self.confidence, report=own)
         self._scores()
 
     def _scores(self):
         """Returns a dict from the name of each metric to `(value, low, high)`, without an interval `(value,)`."""
         given = getattr(self.metrics, "metrics", self.metrics)
-        if given is None:
-            return {}
-        if not isinstance(given, dict):
-            raise ValueError(
-                "`metrics` must be a dict from names to numbers or to `(value, low, high)`, or a report. "
-                f"Received: metrics={self.metrics!r:.200}"
-            )
+        rule = "`metrics` must be a dict from names to numbers or to `(value, low, high)`, or a report."
+        expect(given is None or isinstance(given, dict), rule, metrics=given)
         found = {}
-        for name, value in given.items():
-            numbers = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-            right = len(numbers) in (1, 3) and all(_is_finite(number) for number in numbers)
-            if not isinstance(name, str) or not right or (len(numbers) == 3 and not _in_order(*numbers)):
-                if given is not self.metrics and isinstance(name, str):
-                    continue  # A report has NaN for what its data does not define.
-                raise ValueError(
-                    "Each metric must be a finite number or `(value, low, high)` with low <= value <= high. "
-                    f"Received: {name!r}: {value!r:.100}"
-                )
-            found[name] = tuple(float(number) for number in numbers)
+        for name, value in (given or {}).items():
+            values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+            right = isinstance(name, str) and len(values) in (1, 3) and all(map(number().is_met, values))
+            if right and (len(values) == 1 or values[1] <= values[0] <= values[2]):
+                found[name] = tuple(map(float, values))
+                continue
+            rule = "Each metric must be a finite number or `(value, low, high)` with low <= value <= high."
+            of_report = given is not self.metrics and isinstance(name, str)  # It has NaN for what its data lacks.
+            expect(of_report, rule, metrics={name: value})
         return found
 
     def _to_text(self, facts, name):
@@ -266,29 +279,6 @@ def remove_card(folder):
 def is_written_here(content):
     """Returns whether the bytes of a `README.md` have the line that allows this library to replace it."""
     return MARK.encode() in content
-
-
-def _listed(value):
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
-
-
-def _is_count(value):
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
-
-
-def _is_fact(value):
-    return isinstance(value, (str, bool)) or (isinstance(value, numbers.Real) and math.isfinite(value))
-
-
-def _is_finite(value):
-    try:
-        return not isinstance(value, (str, bool)) and math.isfinite(value)
-    except TypeError:
-        return False
-
-
-def _in_order(value, low, high):
-    return low <= value <= high
 
 
 def _plain(text):

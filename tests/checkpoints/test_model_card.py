@@ -276,11 +276,14 @@ test_each_mistake_is_one_clear_error = check_errors(
     (lambda: ModelCard(training={"rate": float("nan")}), "to strings, finite numbers or booleans. Received: training="),
     (lambda: ModelCard(language=5), "`language` must be a string or a list of strings. Received: language=5"),
     (lambda: ModelCard(tags={"a": 1}), "`tags` must be a string or a list of strings. Received: tags={'a': 1}"),
-    (lambda: ModelCard(confidence="0.95"), "`confidence` must be between 0 and 1. Received: confidence='0.95'"),
-    (lambda: ModelCard(metrics=report(), confidence=0.5), "Received: confidence=0.5 with a report of 0.95"),
+    (
+        lambda: ModelCard(confidence="0.95"),
+        "`confidence` must be a number above 0 and below 1. Received: confidence='0.95'",
+    ),
+    (lambda: ModelCard(metrics=report(), confidence=0.5), "Received: confidence=0.5, report=0.95"),
     (lambda: ModelCard(metrics={"f1": float("nan")}), "Each metric must be a finite number"),
-    (lambda: ModelCard(metrics={"f1": (0.5, 0.6, 0.7)}), "low <= value <= high. Received: 'f1'"),
+    (lambda: ModelCard(metrics={"f1": (0.5, 0.6, 0.7)}), "low <= value <= high. Received: metrics={'f1'"),
     (lambda: ModelCard(metrics=[0.5]), "`metrics` must be a dict from names to numbers"),
-    (lambda: ModelCard(confidence=95), "`confidence` must be between 0 and 1. Received: confidence=95"),
+    (lambda: ModelCard(confidence=95), "`confidence` must be a number above 0 and below 1. Received: confidence=95"),
     (lambda: classifier().save_pretrained("x", card={"license": "mit"}), "`card` must be a `checkpoints.ModelCard`"),
 )
