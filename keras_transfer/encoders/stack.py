@@ -67,6 +67,7 @@ class TransformerStack(Encoder):
         inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
         masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
+        settings = {**settings, "further_inputs": list(further_inputs)} if further_inputs else settings
         options = {"pooling": pooling, "normalize": normalize, "name": name, "trainable": trainable}
         super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
         for attribute, layer in vars(layers).items():
@@ -84,10 +85,6 @@ class TransformerStack(Encoder):
 
     def layer_groups(self) -> list:
         return groups_of(self)
-
-    def get_config(self):
-        further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
-        return {**super().get_config(), **further}
 
     def pooled_alone(self) -> Any:
         """Returns `pooled_output` for models that use no other output of the encoder.

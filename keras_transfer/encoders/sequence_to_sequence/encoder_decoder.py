@@ -88,6 +88,7 @@ class EncoderDecoder(Encoder):
         else:
             names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
             inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
+        settings = {**settings, "further_inputs": list(further)} if further else settings
         sequence = encoder.output["sequence_output"]
         sequence = sequence if context_projection is None else context_projection(sequence)
         outputs, hidden_states = self.connect(encoder, layers, inputs, sequence, dtype)
@@ -233,10 +234,6 @@ class EncoderDecoder(Encoder):
             return _moved(inputs, self.start_token)
         given = {name: inputs[f"decoder_{name}"] for name in ("token_ids", "padding_mask")}
         return given | {name.removeprefix("decoder_"): inputs[name] for name in self.further_inputs}
-
-    def get_config(self):
-        further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
-        return {**super().get_config(), **further}
 
     # === Decoding with a cache ===
 

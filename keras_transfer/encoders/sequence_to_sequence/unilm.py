@@ -11,7 +11,7 @@ from keras_transfer.encoders.running import embed, run_and_record, run_blocks, s
 from keras_transfer.encoders.sequence_to_sequence.composed import check_decoder, decoder_layers, encoder_of
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.stack import TransformerStack, takes_positions
-from keras_transfer.layers import attention_pattern
+from keras_transfer.layers import TakeQueryStream, attention_pattern
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -85,7 +85,7 @@ class UniLM(EncoderDecoder):
         both = _Both(_has_segments(encoder), name="both")(given)
         masks = {name: both[name] for name in ("padding_mask", "attention_mask")}
         outputs, states = run_blocks(encoder, embed(encoder, both), **masks)
-        targets = _Targets(dtype=dtype, name="targets")(outputs["sequence_output"], inputs["token_ids"])
+        targets = TakeQueryStream(dtype=dtype, name="targets")(outputs["sequence_output"], inputs["token_ids"])
         for layer in decoder.output_transform:
             targets = layer(targets)
         return {"sequence_output": targets}, states
@@ -156,16 +156,6 @@ class _Both(keras.layers.Layer):
             "positions": ops.maximum(ops.cumsum(mask, axis=1) - 1, 0),  # A target follows its source without a gap.
             "attention_mask": attention_pattern("sequence_to_sequence", mask, part),
         }
-
-
-class _Targets(keras.layers.Layer):
-    """The vectors of the targets, which are at the end of the row."""
-
-    def call(self, vectors, target_ids):
-        return vectors[:, ops.shape(vectors)[1] - ops.shape(target_ids)[1] :]
-
-    def compute_output_spec(self, vectors, target_ids):
-        return keras.KerasTensor((*target_ids.shape, vectors.shape[-1]), self.compute_dtype)
 
 
 def _has_segments(encoder):

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_transfer.core.expect import expects, one_of
 from keras_transfer.layers.adapters.wrapper import Adapter
-from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation
+from keras_transfer.layers.basic.activations import activate, get_activation
 from keras_transfer.layers.basic.config import ConfigOfArguments
 
 SOURCES = ("outputs", "inputs", "summed")
@@ -20,7 +20,7 @@ def uniform():
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class BottleneckAdapter(ConfigOfArguments, NamedActivation, Adapter):
+class BottleneckAdapter(ConfigOfArguments, Adapter):
     """Adds `scale * up(activation(down(x)))` to the outputs of a sub-layer. `up` starts as zero.
 
     Args:
@@ -58,9 +58,8 @@ class BottleneckAdapter(ConfigOfArguments, NamedActivation, Adapter):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        get_activation(activation)  # Raises an error if it is unknown.
         self.units = units
-        self.activation = activation
+        self.activation = get_activation(activation)
         self.source = source
         self.scale = scale
 

@@ -113,7 +113,7 @@ class TakeQueryStream(keras.layers.Layer):
 
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length + places, dim]`, two streams of `TwoStreams`.
-        - `mask_positions`: Integer tensor of shape `[batch, places]`.
+        - `mask_positions`: Integer tensor of shape `[batch, places]`, of which only the shape matters.
     """
 
     def call(self, inputs, mask_positions):

@@ -1,6 +1,5 @@
 """Activation functions that Keras offers only through a flag, under names that a config can contain."""
 
-import functools
 import math
 
 import keras
@@ -27,13 +26,13 @@ def get_activation(activation):
 
 
 def activate(x, activation, training=None):
-    """Applies the activation with the given name; in training on TensorFlow, exact GELU with a cheaper gradient."""
+    """Applies an activation from `get_activation`; in training on TensorFlow, exact GELU with a cheaper gradient."""
     # For inference, TensorFlow fuses the plain function with the matmul before it. It fuses the tanh approximation only
     # if the names of its operations come after those of the matmul in the alphabet.
-    if activation == "gelu" and training and keras.backend.backend() == "tensorflow":
+    if activation is keras.activations.gelu and training and keras.backend.backend() == "tensorflow":
         return _gelu_in_training(x)
     with keras.name_scope("then"):
-        return get_activation(activation)(x)
+        return activation(x)
 
 
 @ops.custom_gradient
@@ -44,25 +43,8 @@ def _gelu_in_training(x):
     return x * probability, lambda upstream: upstream * slope
 
 
-class NamedActivation:
-    """A mixin before `Layer` for `activation`, which can be a name, while `keras.RematScope` needs a function."""
-
-    def rematerialized_call(self, layer_call, *args, **kwargs):
-        call = super().rematerialized_call(layer_call, *args, **kwargs)
-        if call is layer_call:
-            return call
-
-        @functools.wraps(layer_call)
-        def with_function(*args, **kwargs):
-            name, self.activation = self.activation, get_activation(self.activation)
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.activation = name
-
-        return with_function
-
-
 def serialize_activation(activation):
     """Returns `activation` in a form for a config, which `get_activation` accepts."""
+    if activation is gelu_tanh:
+        return "gelu_tanh"
     return activation if isinstance(activation, str) else keras.activations.serialize(activation)

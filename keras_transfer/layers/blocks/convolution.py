@@ -54,7 +54,7 @@ class ConvolutionBlock(TransformerBlock):
     ):
         super().__init__(attention, feed_forward, **kwargs)
         self.kernel_size = kernel_size
-        self.conv_activation = conv_activation
+        self.conv_activation = get_activation(conv_activation)
         self.conv_norm = self._norm("conv_norm")
 
     def build(self, inputs_shape):
@@ -69,4 +69,4 @@ class ConvolutionBlock(TransformerBlock):
         x = super().call(inputs, attention_bias=attention_bias, record=record, training=training, **kwargs)
         real = ops.cast(ops.expand_dims(ops.equal(attention_bias[:, 0, 0], 0), -1), self.compute_dtype)
         local = self.dropout(self.conv(inputs * real) * real, training=training)
-        return self.conv_norm(x + get_activation(self.conv_activation)(local))
+        return self.conv_norm(x + self.conv_activation(local))

@@ -5,14 +5,14 @@ from typing import Any
 
 import keras
 
-from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation
+from keras_transfer.layers.basic.activations import activate, get_activation
 from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.sublayers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class FeedForward(ConfigOfArguments, NamedActivation, keras.layers.Layer):
+class FeedForward(ConfigOfArguments, keras.layers.Layer):
     """Two dense layers with an activation between them: `outer(activation(inner(x)))` (Vaswani et al. 2017).
 
     Args:
@@ -47,8 +47,7 @@ class FeedForward(ConfigOfArguments, NamedActivation, keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.intermediate_dim = intermediate_dim
-        get_activation(activation)  # An unknown name is an error here and not in the first step.
-        self.activation = activation
+        self.activation = get_activation(activation)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

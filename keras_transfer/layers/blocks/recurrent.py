@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import FRACTION, POSITIVE, expect, expects, integer
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ProjectedLSTM(keras.layers.Layer):
+class ProjectedLSTM(ConfigOfArguments, keras.layers.Layer):
     """LSTM that projects its output, and clips its cell and its projection.
 
     With input x and state (h, c), each step computes
@@ -93,7 +94,9 @@ class ProjectedLSTM(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.gradient_length = gradient_length
+        self.units, self.projection_dim = units, projection_dim
+        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        self.weight_dropout, self.seed, self.gradient_length = weight_dropout, seed, gradient_length
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
@@ -147,24 +150,10 @@ class ProjectedLSTM(keras.layers.Layer):
         outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return outputs if return_state else outputs[0]
 
-    def get_config(self):
-        config = {name: getattr(self.cell, name) for name in self.cell.ARGUMENTS}
-        return {
-            **super().get_config(),
-            **config,
-            "forget_bias": self.forget_bias,
-            "reverse": self.reverse,
-            "weight_dropout": self.weight_drop.rate,
-            "seed": self.weight_drop.seed,
-            "gradient_length": self.gradient_length,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class _Recurrence(keras.layers.Layer):
+class _Recurrence(ConfigOfArguments, keras.layers.Layer):
     """Holds the weights and settings of a step for `_Steps`."""
-
-    ARGUMENTS = ("units", "projection_dim", "cell_clip", "projection_clip")
 
     def __init__(self, units, projection_dim, cell_clip, projection_clip, **kwargs):
         super().__init__(**kwargs)
@@ -179,9 +168,6 @@ class _Recurrence(keras.layers.Layer):
         )
         if self.projection_dim is not None:
             self.projection = self.add_weight((self.units, self.projection_dim), "glorot_uniform", name="projection")
-
-    def get_config(self):
-        return {**super().get_config(), **{name: getattr(self, name) for name in self.ARGUMENTS}}
 
 
 class _Steps:

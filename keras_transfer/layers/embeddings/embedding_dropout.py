@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class EmbeddingDropout(keras.layers.Layer):
+class EmbeddingDropout(ConfigOfArguments, keras.layers.Layer):
     """Drops the embeddings of some tokens of the vocabulary (Gal and Ghahramani 2016; Merity et al. 2018).
 
     Each training call draws one mask for the rows of the table: the vectors of a dropped token are 0 wherever it occurs
@@ -44,7 +45,7 @@ class EmbeddingDropout(keras.layers.Layer):
     @expects(input_dim=integer(1))
     def __init__(self, input_dim: int, rate: float, *, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.input_dim = input_dim
+        self.input_dim, self.rate, self.seed = input_dim, rate, seed
         self.rows = Dropout(rate, seed=seed, dtype=self.dtype_policy, name="rows")
 
     def call(self, inputs, token_ids, training=False):
@@ -55,11 +56,3 @@ class EmbeddingDropout(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, token_ids, training=False):
         return keras.KerasTensor(inputs.shape, self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "rate": self.rows.rate,
-            "seed": self.rows.seed,
-        }
