@@ -10,7 +10,16 @@ from typing import Any
 import keras
 
 from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
-from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, check, check_all, reading
+from keras_transfer.checkpoints.tensors import (
+    SAME,
+    TRANSPOSED,
+    CheckpointError,
+    Entry,
+    Within,
+    check,
+    check_all,
+    reading,
+)
 from keras_transfer.core.expect import expect
 from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
 
@@ -40,7 +49,8 @@ class Architecture:
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if a layer holds several tensors side by side, and
             `(name, layout)` if a variable is not stored unchanged. The name and the layout may be functions of the
-            encoder. The path is a tuple if a tensor holds several variables, stacked on the first axis.
+            encoder. The path is a tuple if a tensor holds several variables, stacked on the first axis. `Within` is the
+            table of an object within the encoder.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
@@ -344,6 +354,10 @@ def entries_of(owner, tensors):
     """Returns an `Entry` for each variable of an object that a table such as `Architecture.tensors` names."""
     entries = []
     for paths, names in tensors.items():
+        if isinstance(names, Within):
+            inner = entries_of(getattr(owner, paths), names.tensors)
+            entries += [dataclasses.replace(each, names=[names.prefix + name for name in each.names]) for each in inner]
+            continue
         names, layout = names if isinstance(names, tuple) else (names, SAME)
         names = names(owner) if callable(names) else names
         layout = layout(owner) if callable(layout) else layout

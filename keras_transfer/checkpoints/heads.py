@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from keras_transfer.checkpoints.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.settings import read_settings, write_settings
-from keras_transfer.checkpoints.tensors import CheckpointError, check, check_all, fill
+from keras_transfer.checkpoints.tensors import CheckpointError, check, check_all, fill, tensors_of
 from keras_transfer.core.names import listed
 
 log = logging.getLogger("keras_transfer")
@@ -332,8 +332,6 @@ def write_head(architecture, task):
         config["label2id"] = {name: i for i, name in enumerate(names)}
     if task.labels.problem_type is not None:
         config["problem_type"] = task.labels.problem_type
-    tensors = {}
-    for entry in head.entries(task, architecture.model_type):
-        tensors |= entry.tensors()
+    tensors = tensors_of(head.entries(task, architecture.model_type))
     model_class = architecture.model_class.removesuffix("Model") + head.model_classes[0]
     return WrittenHead(model_class, config, tensors, getattr(task, "generation_settings", dict)())

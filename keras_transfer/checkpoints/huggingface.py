@@ -24,6 +24,7 @@ from keras_transfer.checkpoints.tensors import (
     read_torch,
     reading,
     shard_files,
+    tensors_of,
 )
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import Encoder
@@ -117,9 +118,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
     }
     of_generation = {} if head is None else head.generation
     config |= of_generation
-    tensors = architecture.extra_tensors(encoder)
-    for entry in architecture.entries(encoder):
-        tensors |= entry.tensors()
+    tensors = architecture.extra_tensors(encoder) | tensors_of(architecture.entries(encoder))
     if head is not None:
         tensors = {f"{architecture.prefix}{name}": tensor for name, tensor in tensors.items()} | head.tensors
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}

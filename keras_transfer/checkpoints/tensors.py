@@ -61,6 +61,13 @@ SAME = Layout(lambda tensor: tensor, lambda array: array)
 TRANSPOSED = Layout(np.transpose, np.transpose)
 
 
+class Within(typing.NamedTuple):
+    """The table of an object within another one, such as half of an encoder-decoder, and what its names begin with."""
+
+    tensors: dict
+    prefix: str
+
+
 @dataclasses.dataclass
 class Entry:
     """Tensors of a checkpoint, and the variables of an encoder that hold the same numbers.
@@ -100,6 +107,11 @@ class Entry:
     def _split(self, whole):
         parts = np.split(whole, len(self.names), axis=-1)
         return {name: self.layout.to_theirs(part) for name, part in zip(self.names, parts, strict=True)}
+
+
+def tensors_of(entries):
+    """Returns a dict of all tensors of entries."""
+    return {name: tensor for entry in entries for name, tensor in entry.tensors().items()}
 
 
 def read_json(file, expected=dict):

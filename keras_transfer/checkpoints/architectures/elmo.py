@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import CheckpointError, Layout, check, files_in, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, Layout, check, files_in, read_json, reading, tensors_of
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.text import NUM_CHARACTERS, ElmoPreprocessor, LengthError
@@ -142,9 +142,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
             preprocessor.save_assets(temporary)
         configuration = architecture.configuration(encoder) | ({} if head is None else head.config)
         (temporary / OPTIONS).write_text(json.dumps(configuration, indent=2) + "\n")
-        tensors = {} if head is None else head.tensors
-        for entry in architecture.entries(encoder):
-            tensors = {**tensors, **entry.tensors()}
+        tensors = {**({} if head is None else head.tensors), **tensors_of(architecture.entries(encoder))}
         with h5py.File(temporary / WEIGHTS, "w") as file:
             for name, tensor in tensors.items():
                 file[name] = tensor

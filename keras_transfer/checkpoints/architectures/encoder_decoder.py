@@ -15,7 +15,7 @@ from keras_transfer.checkpoints.architecture import (
 )
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.settings import other_settings
-from keras_transfer.checkpoints.tensors import check
+from keras_transfer.checkpoints.tensors import Within, check, tensors_of
 from keras_transfer.encoders import ComposedEncoderDecoder
 
 _BERT = "encoder.layer.*.crossattention"
@@ -37,26 +37,6 @@ _CROSS = {"bert": _BERT_CROSS, "roberta": _BERT_CROSS, "gpt2": _GPT2_CROSS}  # b
 _AS_DECODER = ("is_decoder", "add_cross_attention")
 # Transformers' encoders have a pooler. This key in the configuration says that ours has none.
 _NO_POOLER = "keras_transfer_no_pooler"
-
-
-def _put(names, prefix, half):
-    """Returns the names of tensors in a table with a prefix. Functions of a half become functions of the model."""
-    if isinstance(names, tuple):
-        layout = names[1]
-        layout = (lambda model: names[1](getattr(model, half))) if callable(layout) else layout
-        return _put(names[0], prefix, half), layout
-    if callable(names):
-        return lambda model: _put(names(getattr(model, half)), prefix, half)
-    return [f"{prefix}{name}" for name in names] if isinstance(names, list) else f"{prefix}{names}"
-
-
-def _with_prefix(tensors, half, prefix):
-    """Returns the table of the encoder or the decoder as a part of the model's."""
-
-    def path(ours):
-        return tuple(map(path, ours)) if isinstance(ours, tuple) else f"{half}.{ours}"
-
-    return {path(ours): _put(names, prefix, half) for ours, names in tensors.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +65,8 @@ class _Pair:
         return dataclasses.replace(
             ENCODER_DECODER,
             tensors={
-                **_with_prefix(first.tensors, "encoder", "encoder."),
-                **({} if self.tied else self.decoder_table()),
-                **_with_prefix(_CROSS[second.model_type], "decoder", self.prefix),
+                "encoder": Within(first.tensors, "encoder."),
+                "decoder": Within({**({} if self.tied else self.own()), **_CROSS[second.model_type]}, self.prefix),
                 **layers,
                 "context_projection": "enc_to_dec_proj",
             },
@@ -107,11 +86,9 @@ class _Pair:
         """String. The prefix of the names of the decoder's tensors."""
         return f"decoder.{self.second.prefix}"
 
-    def decoder_table(self):
+    def own(self):
         """Returns the table of the decoder's tensors, without cross-attention."""
-        second = self.second
-        own = {ours: names for ours, names in second.tensors.items() if ours not in second.optional}
-        return _with_prefix(own, "decoder", self.prefix)
+        return {ours: names for ours, names in self.second.tensors.items() if ours not in self.second.optional}
 
     def output_layers(self):
         """Returns the table of the layers before the logits, and the `Head` with the logits."""
@@ -169,8 +146,8 @@ class _Pair:
         tensors = {f"encoder.{name}": tensor for name, tensor in first.items()}
         tensors |= {f"{self.prefix}{name}": tensor for name, tensor in second.items()}
         # Transformers shares no layers, so the files have copies.
-        for entry in entries_of(model, self.decoder_table()) if self.tied else ():
-            tensors |= entry.tensors()
+        if self.tied:
+            tensors |= tensors_of(entries_of(model, {"decoder": Within(self.own(), self.prefix)}))
         return tensors
 
 
