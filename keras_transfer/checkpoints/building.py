@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
+from keras_transfer.checkpoints.architecture import OF_LABELS, other_settings
 from keras_transfer.checkpoints.heads import check_supported, find_head
-from keras_transfer.checkpoints.settings import OF_LABELS, other_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, check, fill, log, reading
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.layers import replaced_weights

@@ -6,8 +6,7 @@ import logging
 import types
 from collections.abc import Callable
 
-from keras_transfer.checkpoints.architecture import check_covered, entries_of
-from keras_transfer.checkpoints.settings import read_settings, write_settings
+from keras_transfer.checkpoints.architecture import check_covered, entries_of, read_settings, write_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, check, check_all, fill, tensors_of
 from keras_transfer.core.names import listed
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from keras_transfer.checkpoints.architecture import architecture_of, is_for_keras_hub
+from keras_transfer.checkpoints.architecture import OF_LABELS, architecture_of, is_for_keras_hub
 from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.sentence_transformers import (
@@ -14,7 +14,6 @@ from keras_transfer.checkpoints.sentence_transformers import (
     read_modules,
     write_modules,
 )
-from keras_transfer.checkpoints.settings import OF_LABELS
 from keras_transfer.checkpoints.tensors import (
     CheckpointError,
     check,

@@ -4,8 +4,8 @@ import dataclasses
 import operator
 from typing import Any
 
+from keras_transfer.checkpoints.architecture import get_setting
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.settings import get_setting
 from keras_transfer.checkpoints.tensors import check
 
 ACTIVATIONS = {

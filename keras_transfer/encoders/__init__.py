@@ -39,9 +39,8 @@ from keras_transfer.encoders.keras_hub_backbone import (
     is_keras_hub,
 )
 from keras_transfer.encoders.quantization import Quantizes, by_path, is_quantized, quantization_of, quantize_again
-from keras_transfer.encoders.running import carries_state, decodes_with_cache
 from keras_transfer.encoders.sharing import have_same_embeddings, with_embeddings_of
-from keras_transfer.encoders.stack import MASKS, TransformerStack
+from keras_transfer.encoders.stack import MASKS, TransformerStack, carries_state, decodes_with_cache
 from keras_transfer.encoders.traced import TracesAgain
 from keras_transfer.encoders.weight_facts import (
     LoadsOwnWeights,

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.architecture import Architecture, get_setting, register_architecture
 from keras_transfer.checkpoints.names import (
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
@@ -15,7 +15,6 @@ from keras_transfer.checkpoints.names import (
     pretraining,
     with_defaults,
 )
-from keras_transfer.checkpoints.settings import get_setting
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.architecture import Architecture, get_setting, register_architecture
 from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
     AS_ENCODER,
@@ -14,7 +14,6 @@ from keras_transfer.checkpoints.names import (
     multiple_choice,
     two_layer_classifier,
 )
-from keras_transfer.checkpoints.settings import get_setting
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
 

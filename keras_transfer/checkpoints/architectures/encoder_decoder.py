@@ -11,10 +11,10 @@ from keras_transfer.checkpoints.architecture import (
     architecture_of,
     architecture_of_class,
     entries_of,
+    other_settings,
     register_architecture,
 )
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.settings import other_settings
 from keras_transfer.checkpoints.tensors import Within, check, tensors_of
 from keras_transfer.encoders import ComposedEncoderDecoder
 

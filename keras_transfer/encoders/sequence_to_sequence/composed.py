@@ -7,9 +7,8 @@ import keras
 
 from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import dense_on
-from keras_transfer.encoders.running import EMBEDDINGS, decodes_with_cache
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.stack import EMBEDDINGS, TransformerStack, decodes_with_cache
 from keras_transfer.layers import (
     LayerNormalization,
     MultiHeadAttention,

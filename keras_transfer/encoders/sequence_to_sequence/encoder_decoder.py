@@ -10,8 +10,16 @@ from keras import ops
 
 from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.encoders.running import StackLayers, embed, groups_of, run_and_record, run_blocks, step
-from keras_transfer.encoders.stack import check_further_inputs, takes_positions
+from keras_transfer.encoders.stack import (
+    StackLayers,
+    check_further_inputs,
+    embed,
+    groups_of,
+    run_and_record,
+    run_blocks,
+    step,
+    takes_positions,
+)
 from keras_transfer.layers import AttentionBias, mask_bias
 
 

@@ -7,10 +7,9 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect
-from keras_transfer.encoders.running import embed, run_and_record, run_blocks, step
 from keras_transfer.encoders.sequence_to_sequence.composed import check_decoder, decoder_layers, encoder_of
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.encoders.stack import TransformerStack, takes_positions
+from keras_transfer.encoders.stack import TransformerStack, embed, run_and_record, run_blocks, step, takes_positions
 from keras_transfer.layers import TakeQueryStream, attention_pattern
 
 
