@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.quantization import quantization_of, quantize_again
 from keras_transfer.encoders.weight_facts import weight_facts_of
 from keras_transfer.keras_internals import could_train, set_trainable
@@ -55,12 +56,12 @@ class Attached:
     def check_shared_blocks(self):
         """Raises a `ValueError` if the blocks have adapters of another encoder, which also consists of them."""
         other = self._same_blocks()
-        if other is not None and other.adapters:
-            raise ValueError(
-                f"The blocks of this encoder have adapters that belong to a `{type(other).__name__}`. Save and adapt "
-                "that model, or call `remove_adapters` or `merge_adapters` with it first. "
-                f"Received: a {type(self._encoder).__name__} without the adapters {list(other.adapters)}"
-            )
+        adapters = [] if other is None else list(other.adapters)
+        rule = (
+            f"The blocks of this encoder have adapters that belong to a `{type(other).__name__}`. Save and adapt that "
+            "model, or call `remove_adapters` or `merge_adapters` with it first."
+        )
+        expect(not adapters, rule, encoder=self._encoder, adapters=adapters)
 
     # === Files ===
 

@@ -77,11 +77,12 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
         "[batch, length, dim]."
     )
     expect(not isinstance(encoder, keras.Sequential), rule, encoder=encoder)
-    if "decoder_sequence_output" in (encoder.output if isinstance(encoder.output, dict) else ()):
-        raise ValueError(
-            "An encoder-decoder returns vectors of two texts. Use its `encoder` for tasks that read one text, or a "
-            f"`Seq2SeqLM`. Received: {type(encoder).__name__}"
-        )
+    rule = (
+        "An encoder-decoder returns vectors of two texts. Use its `encoder` for tasks that read one text, or a "
+        "`Seq2SeqLM`."
+    )
+    names = encoder.output if isinstance(encoder.output, dict) else ()
+    expect("decoder_sequence_output" not in names, rule, encoder=encoder)
     symbolic = inputs is None
     inputs = encoder.input if symbolic else _tensors(select_inputs(inputs, encoder.input))
     hidden = _symbolic_hidden_states(encoder) if hidden_states else None
@@ -94,13 +95,13 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     if not isinstance(outputs, dict):
         outputs = {_SEQUENCE_KEYS[0]: outputs}
     sequence, pooled = _first(outputs, _SEQUENCE_KEYS), _first(outputs, _POOLED_KEYS)
-    if (sequence is None and pooled is None) or (sequence is not None and len(sequence.shape) != 3):
-        shapes = {key: getattr(value, "shape", value) for key, value in outputs.items()}
-        raise ValueError(
-            f"Encoders must return a [batch, length, dim] tensor under one of {_SEQUENCE_KEYS}, or a [batch, dim] "
-            f"tensor under '{_POOLED_KEYS[0]}'. For one vector per text, return a dict: `keras.Model(inputs, "
-            f"{{'{_POOLED_KEYS[0]}': vectors}})`. Received: {shapes}"
-        )
+    rule = (
+        f"Encoders must return a [batch, length, dim] tensor under one of {_SEQUENCE_KEYS}, or a [batch, dim] tensor "
+        f"under '{_POOLED_KEYS[0]}'. For one vector per text, return a dict: `keras.Model(inputs, "
+        f"{{'{_POOLED_KEYS[0]}': vectors}})`."
+    )
+    fits = pooled is not None if sequence is None else len(sequence.shape) == 3
+    expect(fits, rule, **{key: getattr(value, "shape", value) for key, value in outputs.items()})
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     rule = "The encoder provides no hidden states, but they are required."
     expect(not hidden_states or hidden is not None, rule, encoder=encoder)

@@ -145,12 +145,12 @@ def step(
         positions: Integer tensor of shape `[batch, length]`, in place of those from `start` on.
     """
     num_keys = ops.shape(cache[0]["attention"][0])[2]
-    if unable := _layers_without_start(layers):
-        raise ValueError(
-            f"Decoding with a cache is not possible, because the layer `{type(unable[0]).__name__}` of the encoder "
-            "needs all tokens at once. Call the encoder with whole texts instead. "
-            f"Received: `step` with a cache of {len(cache)} blocks"
-        )
+    rule = (
+        "Decoding with a cache is not possible, because a layer of the encoder needs all tokens at once. Call the "
+        "encoder with whole texts instead."
+    )
+    unable = [type(layer).__name__ for layer in _layers_without_start(layers)]
+    expect(not unable, rule, layers=unable)
     kinds = _mask_kinds(layers)
     rule = (
         "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
@@ -418,11 +418,8 @@ class TransformerStack(Encoder):
         third, cache = encoder.step(np.array([[7]]), cache, start=2)
         ```
         """
-        if segment_ids is not None and self.segment_embedding is None:
-            raise ValueError(
-                "`segment_ids` can only be passed to an encoder with segments. Leave them out. "
-                f"Received: segment_ids of type {type(segment_ids).__name__} for a `{type(self).__name__}`"
-            )
+        rule = "`segment_ids` can only be passed to an encoder with segments. Leave them out."
+        expect(segment_ids is None or self.segment_embedding is not None, rule, encoder=self)
         return step(self, token_ids, cache, start, padding_mask, first, segment_ids=segment_ids)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import WEIGHT_FACTS
 from keras_transfer.core.names import check_order
 
@@ -73,16 +74,13 @@ def without_weight_facts(store, facts):
     if WEIGHT_FACTS not in values:
         return values
     found = json.loads(np.asarray(values.pop(WEIGHT_FACTS)).tobytes())
-    if found["adapters"] != facts["adapters"]:
-        raise ValueError(
-            "The weights belong to a model with other adapters, or with the same ones in another order. Add adapters "
-            "with the names and in the order of the file, or use `save_adapters` and `load_adapters`. "
-            f"Received: a file with the adapters {found['adapters']}, and a model with {facts['adapters']}"
-        )
-    if found["layers"] != facts["layers"]:
-        raise ValueError(
-            "The weights belong to an encoder with another number of layers. Create the model as it was when the file "
-            f"was saved. Received: a file with {found['layers']} layers, and an encoder with {facts['layers']}"
-        )
+    rules = {
+        "adapters": "The weights belong to a model with other adapters, or with the same ones in another order. Add "
+        "adapters with the names and in the order of the file, or use `save_adapters` and `load_adapters`.",
+        "layers": "The weights belong to an encoder with another number of layers. Create the model as it was when the "
+        "file was saved.",
+    }
+    for name, rule in rules.items():
+        expect(found[name] == facts[name], rule, file={name: found[name]}, model={name: facts[name]})
     check_order(found["label_names"], facts["label_names"])
     return values

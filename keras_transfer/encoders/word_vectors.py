@@ -61,11 +61,9 @@ class SmoothInverseFrequency(ConfigOfArguments, keras.layers.Layer):
         counts = np.asarray(counts, "float64")
         words = self.vocabulary_size - _FIRST_WORD
         total = counts.sum() if total is None else total
-        if counts.shape != (words,) or not np.isfinite(counts).all() or (counts < 0).any() or not total > 0:
-            raise ValueError(
-                f"`counts` must be finite, non-negative numbers for {words} words, with a positive total. Received: "
-                f"counts of shape {counts.shape}, total={total}"
-            )
+        rule = f"`counts` must be finite, non-negative numbers for {words} words, with a positive total."
+        fits = counts.shape == (words,) and np.isfinite(counts).all() and (counts >= 0).all() and total > 0
+        expect(fits, rule, counts=counts.shape, total=float(total))
         weights = self.smoothing / (self.smoothing + counts / total)
         return np.concatenate([[0.0, 1.0], weights]).astype("float32")
 

@@ -147,10 +147,8 @@ class XLNetEncoder(Encoder):
         rule = "The encoder must have a query stream: `XLNetEncoder(..., two_streams=True)`."
         expect(self.two_streams, rule, two_streams=False)
         names = ("padding_mask", "segment_ids", "factorization_order", "mask_positions")
-        if not {"token_ids", *names} <= set(inputs):
-            raise ValueError(
-                f"`inputs` must have {sorted({'token_ids', *names})}. Received: inputs with the keys {sorted(inputs)}"
-            )
+        wanted = {"token_ids", *names}
+        expect(wanted <= set(inputs), f"`inputs` must have {sorted(wanted)}.", inputs=sorted(inputs))
         x = self.token_embedding(inputs["token_ids"])
         streams, bias, segment_ids, distances = self.streams(x, **{name: inputs[name] for name in names})
         positions = self.relative_positions(x, segment_ids=segment_ids)["relative_positions"]

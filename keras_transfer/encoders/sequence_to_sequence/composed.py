@@ -85,11 +85,8 @@ class ComposedEncoderDecoder(EncoderDecoder):
         **kwargs: Any,
     ):
         given = encoder if decoder is None else decoder
-        if tied and given is not encoder and given != encoder:
-            raise ValueError(
-                "With `tied=True`, the decoder shares the layers of the encoder. Leave `decoder` out. "
-                f"Received: decoder={_shown(decoder)}"
-            )
+        rule = "With `tied=True`, the decoder shares the layers of the encoder. Leave `decoder` out."
+        expect(not tied or given is encoder or given == encoder, rule, decoder=decoder)
         encoder = encoder_of(encoder, "encoder", dtype)
         with replaced_weights():
             source = encoder if tied or decoder is None else encoder_of(decoder, "decoder", dtype)
@@ -150,28 +147,19 @@ class ComposedEncoderDecoder(EncoderDecoder):
         }
 
 
-def _shown(value):
-    return value if isinstance(value, str) else type(value).__name__
-
-
 def encoder_of(value, argument, dtype):
     """Returns an encoder, which may be given as its config."""
     if isinstance(value, dict):
         own = {} if dtype is None else {"dtype": keras.dtype_policies.get(dtype)}
         value = keras.saving.deserialize_keras_object({**value, "config": {**value["config"], **own}})
-    if not isinstance(value, TransformerStack):
-        advice = " Pass its `encoder`." if isinstance(value, EncoderDecoder) else ""
-        raise ValueError(
-            f"`{argument}` must be a `TransformerStack`, such as `BertEncoder` or `GPT2Encoder`.{advice} "
-            f"Received: {argument}={_shown(value)}"
-        )
+    advice = " Pass its `encoder`." if isinstance(value, EncoderDecoder) else ""
+    rule = f"`{argument}` must be a `TransformerStack`, such as `BertEncoder` or `GPT2Encoder`.{advice}"
+    expect(isinstance(value, TransformerStack), rule, **{argument: value})
     rule = f"`{argument}` must have no further inputs."
     expect(not value.further_inputs, rule, further_inputs=list(value.further_inputs))
-    if dtype is not None and keras.dtype_policies.get(dtype).name != value.dtype_policy.name:
-        raise ValueError(
-            f"Both halves must have the `dtype` of the model. Received: dtype={dtype!r} and {argument} with "
-            f"{value.dtype_policy.name!r}"
-        )
+    own = value.dtype_policy.name
+    fits = dtype is None or keras.dtype_policies.get(dtype).name == own
+    expect(fits, "Both halves must have the `dtype` of the model.", dtype=dtype, **{argument: own})
     return value
 
 

@@ -66,8 +66,8 @@ class UniLM(EncoderDecoder):
             "The encoder must have absolute positions and no other ones, as `BertEncoder` and `TransformerEncoder` do."
         )
         expect(takes_positions(encoder.position_embedding) and encoder.block_inputs is None, rule, encoder=encoder)
-        if any(block.attention.window is not None for block in encoder.blocks):
-            raise ValueError(f"The encoder must have no window. Received: a `{type(encoder).__name__}` with one")
+        windows = {block.attention.window for block in encoder.blocks} - {None}
+        expect(not windows, "The encoder must have no window.", encoder=encoder, window=windows)
         dtype = encoder.dtype_policy if dtype is None else dtype
         layers, _ = decoder_layers(encoder, True, None, dtype)
         super().__init__({}, encoder, {**layers, "blocks": encoder.blocks}, dtype=dtype, **kwargs)
