@@ -16,8 +16,7 @@ from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
 from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
 from keras_transfer.encoders.bidirectional.xlm import XlmEncoder
 from keras_transfer.encoders.encoder import Encoded, Encoder, encode
-from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder
-from keras_transfer.encoders.recurrent.awd_qrnn import AWDQRNNEncoder
+from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder, AWDQRNNEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
 from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder

@@ -4,18 +4,16 @@ import sys
 
 from keras_transfer.core.door import open_door
 from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter
-from keras_transfer.layers.attention.bias import AttentionBias
+from keras_transfer.layers.attention.bias import AttentionBias, attention_pattern
 from keras_transfer.layers.attention.disentangled import DisentangledAttention, DistanceEmbedding
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
-from keras_transfer.layers.attention.patterns import attention_pattern
 from keras_transfer.layers.attention.relative_attention import RelativeAttention
 from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.attention.rotary import RotaryPositions
 from keras_transfer.layers.attention.two_streams import TwoStreams
 from keras_transfer.layers.basic.activation_penalty import ActivationPenalty
-from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.dropout import Dropout, EmbeddingDropout, VariationalDropout
 from keras_transfer.layers.basic.normalization import LayerNormalization
-from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 from keras_transfer.layers.blocks.convolution import ConvolutionBlock
 from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.blocks.quasi_recurrent import QRNN
@@ -23,13 +21,15 @@ from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 from keras_transfer.layers.embeddings.adaptive_embedding import AdaptiveEmbedding
 from keras_transfer.layers.embeddings.characters import CharacterCNN
-from keras_transfer.layers.embeddings.embedding_dropout import EmbeddingDropout
-from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding, SinusoidalPositions
+from keras_transfer.layers.embeddings.input_embeddings import (
+    PositionEmbedding,
+    SegmentEmbedding,
+    SinusoidalPositions,
+    SpeakerEmbedding,
+)
 from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
-from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
 from keras_transfer.layers.heads.adaptive_softmax import AdaptiveSoftmax
-from keras_transfer.layers.heads.pair_features import PairFeatures
-from keras_transfer.layers.heads.pooling import SequencePooling
+from keras_transfer.layers.heads.pooling import PairFeatures, SequencePooling
 from keras_transfer.layers.heads.random_field import ConditionalRandomField
 from keras_transfer.layers.heads.sampled_softmax import SampledSoftmax
 from keras_transfer.layers.heads.scalar_mix import ScalarMix
@@ -56,8 +56,7 @@ from keras_transfer.layers.attention.multi_head import batch_and_length
 from keras_transfer.layers.attention.two_streams import TakeQueryStream
 from keras_transfer.layers.basic.activations import get_activation, serialize_activation
 from keras_transfer.layers.basic.config import ConfigOfArguments
-from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
-from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.basic.initializers import TruncatedNormal, make_dense, replaced_weights
 from keras_transfer.layers.blocks.transformer import make_norm
 from keras_transfer.layers.embeddings.output_embeddings import table_of
 from keras_transfer.layers.heads.pooling import POOLINGS

@@ -11,7 +11,7 @@ from keras_transfer.layers.attention.bias import mask_bias
 from keras_transfer.layers.attention.rotary import rotate
 from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
-from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.basic.initializers import make_dense
 
 
 def batch_and_length(x, mask=None):

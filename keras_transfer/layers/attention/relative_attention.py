@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
 from keras_transfer.layers.attention.relative_positions import by_distance
-from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.basic.initializers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

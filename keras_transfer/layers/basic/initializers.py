@@ -1,4 +1,4 @@
-"""The initial weights of the encoders, which a checkpoint may replace."""
+"""The initial weights of layers, which a checkpoint may replace."""
 
 import contextlib
 import contextvars
@@ -25,3 +25,17 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
 
     def __call__(self, shape, dtype=None, **kwargs):
         return ops.zeros(shape, dtype) if _replaced.get() else super().__call__(shape, dtype, **kwargs)
+
+
+def make_dense(layer, units, name, input_shape):
+    """Returns a built `Dense` layer with the `use_bias`, `kernel_initializer` and dtype policy of `layer`."""
+    dense = keras.layers.Dense(
+        units,
+        use_bias=layer.use_bias,
+        # A clone for each kernel: kernels of one initializer instance would start from the same numbers.
+        kernel_initializer=layer.kernel_initializer.clone(),
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+    dense.build(input_shape)
+    return dense

@@ -8,7 +8,7 @@ import keras
 from keras_transfer.layers.basic.activations import activate, get_activation
 from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
-from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.basic.initializers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

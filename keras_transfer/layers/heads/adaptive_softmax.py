@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_transfer.core.expect import expects, integer, list_of, number
 from keras_transfer.layers.basic.config import ConfigOfArguments
-from keras_transfer.layers.basic.cutoffs import Clusters
+from keras_transfer.layers.embeddings.adaptive_embedding import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
