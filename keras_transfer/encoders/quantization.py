@@ -124,27 +124,24 @@ def _chosen(layers, filters):
     """Returns the layers that match filters."""
     if filters is None:
         return layers
-    if callable(filters):
-        chosen = {path: layer for path, layer in layers.items() if filters(layer)}
-        if not chosen:
-            raise ValueError(f"{_expected(layers)} Received: a function that returns `True` for none of them")
-        return chosen
     is_one = isinstance(filters, str) or not hasattr(filters, "__iter__")
     patterns, chosen = [filters] if is_one else list(filters), set()
     for pattern in patterns or [None]:
-        found = [path for path, layer in layers.items() if _matches(pattern, path) or _matches(pattern, layer.name)]
+        found = [path for path, layer in layers.items() if _matches(pattern, path, layer)]
+        words = dict.fromkeys(word for path in layers for word in path.split("/"))
+        hint = did_you_mean(pattern, words) if isinstance(pattern, str) else ""
         if not found:
-            words = dict.fromkeys(word for path in layers for word in path.split("/"))
-            hint = "" if pattern is None else did_you_mean(pattern, words)
             received = filters if pattern is None else pattern
             raise ValueError(f"{_expected(layers)}{hint} Received: {received!r}{why_no_expression(received)}")
         chosen.update(found)
     return {path: layer for path, layer in layers.items() if path in chosen}
 
 
-def _matches(pattern, path):
+def _matches(pattern, path, layer):
+    if callable(pattern):
+        return pattern(layer)
     try:
-        return isinstance(pattern, str) and re.search(pattern, path) is not None
+        return isinstance(pattern, str) and any(re.search(pattern, name) for name in (path, layer.name))
     except re.error:  # The error about a pattern that matches nothing says why it is no expression.
         return False
 

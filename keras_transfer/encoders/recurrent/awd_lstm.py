@@ -182,19 +182,10 @@ class AWDLSTMEncoder(Encoder):
         expect(not self.reverse, rule, reverse=True)
         mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
         token_ids = ops.convert_to_tensor(token_ids)
-        self._check_state(state, token_ids.shape[0])
+        batch = token_ids.shape[0]
+        _check_state(state, [(batch, size) for block in self.blocks for size in block.state_size])
         hidden_states, state = _read(self, token_ids, mask, state)
         return hidden_states[-1], state
-
-    def _check_state(self, state, batch_size):
-        expected = [[(batch_size, size) for size in block.state_size] for block in self.blocks]
-        pairs = isinstance(state, (list, tuple)) and all(isinstance(each, (list, tuple)) for each in state)
-        found = [[tuple(part.shape) for part in each] for each in state] if pairs else state
-        if not pairs or not _may_equal(found, expected):
-            raise ValueError(
-                "`state` must be what `empty_state(batch_size)` or the previous step returned, with the shapes "
-                f"{expected}. Received: {f'the shapes {found}' if pairs else f'state={state!r:.100}'}"
-            )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -251,11 +242,14 @@ class AWDQRNNEncoder(AWDLSTMEncoder):
         return QRNN(width, window=2 if index == 0 else 1, **options)
 
 
-def _may_equal(found, expected):
-    """Returns whether nested shapes are equal, except for sizes that are not known."""
-    if isinstance(expected, (list, tuple)):
-        return len(found) == len(expected) and all(map(_may_equal, found, expected))
-    return found is None or expected is None or found == expected
+def _check_state(state, expected):
+    """Raises a `ValueError` if a state does not have the expected shapes, as far as its own are known."""
+    shapes = [tuple(getattr(part, "shape", ())) for part in keras.tree.flatten(state)]
+    fits = list(map(len, shapes)) == list(map(len, expected)) and all(
+        None in pair or pair[0] == pair[1] for pairs in map(zip, shapes, expected) for pair in pairs
+    )
+    rule = f"`state` must be what `empty_state(batch_size)` or the previous step returned, with the shapes {expected}."
+    expect(fits, rule, **({"shapes": shapes} if any(shapes) else {"state": state}))
 
 
 def _read(layers, token_ids, padding_mask, state=None):
