@@ -7,6 +7,7 @@ import keras
 from keras_transfer.checkpoints.building import CheckpointReport
 from keras_transfer.checkpoints.checkpoint import open_checkpoint
 from keras_transfer.checkpoints.tensors import log
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders import ComposedEncoderDecoder, Encoder, attached_to
 
 _HEAD = "masked_lm"
@@ -16,11 +17,8 @@ def compose(encoder, decoder, tied, name, overrides):
     """Returns a `ComposedEncoderDecoder` of two encoders or sources; see `EncoderDecoder.from_encoders`."""
     if decoder is not None and (decoder is encoder or (isinstance(encoder, str) and decoder == encoder)):
         decoder = None
-    if overrides and any(isinstance(half, Encoder) for half in (encoder, decoder)):
-        raise ValueError(
-            "Arguments of an encoder can be passed for sources only, since an encoder has them already. "
-            f"Received: {', '.join(f'{argument}={value!r:.40}' for argument, value in overrides.items())}"
-        )
+    rule = "Arguments of an encoder can be passed for sources only, since an encoder has them already."
+    expect(not overrides or not any(isinstance(half, Encoder) for half in (encoder, decoder)), rule, **overrides)
     names = " and ".join(_name(half) for half in (encoder, decoder) if half is not None)
     encoder, head = _with_head(encoder, overrides)
     if decoder is not None:

@@ -6,7 +6,7 @@ import logging
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, SPAN, two_layer_classifier
-from keras_transfer.checkpoints.tensors import CheckpointError, Layout
+from keras_transfer.checkpoints.tensors import Layout, check
 from keras_transfer.encoders import Bart, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.text import TokenPreprocessor
 
@@ -103,13 +103,10 @@ def _read(found, config):
 
 def _read_marian(found, config):
     sizes = {"vocab_size": config["vocab_size"], "decoder_vocab_size": config.get("decoder_vocab_size")}
-    if sizes["decoder_vocab_size"] not in (None, sizes["vocab_size"]) or not config.get(
-        "share_encoder_decoder_embeddings", True
-    ):
-        raise CheckpointError(
-            "A Marian model must have one vocabulary for both languages, with shared embeddings. Received: "
-            f"{sizes}, share_encoder_decoder_embeddings={config.get('share_encoder_decoder_embeddings', True)}"
-        )
+    shares = config.get("share_encoder_decoder_embeddings", True)
+    rule = "A Marian model must have one vocabulary for both languages, with shared embeddings."
+    fits = shares and sizes["decoder_vocab_size"] in (None, sizes["vocab_size"])
+    check(fits, rule, f"{sizes}, share_encoder_decoder_embeddings={shares}")
     return _read(found, config)
 
 

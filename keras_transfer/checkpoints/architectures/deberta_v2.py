@@ -15,7 +15,7 @@ from keras_transfer.checkpoints.names import (
     multiple_choice,
     with_defaults,
 )
-from keras_transfer.checkpoints.tensors import CheckpointError, reading
+from keras_transfer.checkpoints.tensors import check, reading
 from keras_transfer.encoders import DebertaV2Encoder
 from keras_transfer.text import TokenPreprocessor
 
@@ -37,12 +37,13 @@ def _read(found, config):
             "max_relative_positions": config.get("max_relative_positions", -1) not in (-1, length),
             "embedding_size": config.get("embedding_size", dim) != dim,
         }
-        if wrong := {key: config.get(key) for key, is_wrong in problems.items() if is_wrong}:
-            raise CheckpointError(
-                "The configuration does not match DebertaV2Encoder. Expected pos_att_type='p2c|c2p', "
-                "position_biased_input=false, `max_relative_positions` of -1 or as `max_position_embeddings`, and "
-                f"`embedding_size` as `hidden_size`. Received: {wrong}"
-            )
+        wrong = {key: config.get(key) for key, is_wrong in problems.items() if is_wrong}
+        rule = (
+            "The configuration does not match DebertaV2Encoder. Expected pos_att_type='p2c|c2p', "
+            "position_biased_input=false, `max_relative_positions` of -1 or as `max_position_embeddings`, and "
+            "`embedding_size` as `hidden_size`."
+        )
+        check(not wrong, rule, wrong)
     return {**found, "num_buckets": max(found["num_buckets"], 0)}
 
 

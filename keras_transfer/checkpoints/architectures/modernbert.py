@@ -7,7 +7,7 @@ import numpy as np
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, AS_ENCODER, multiple_choice
-from keras_transfer.checkpoints.tensors import CheckpointError, Layout, reading
+from keras_transfer.checkpoints.tensors import Layout, check, reading
 from keras_transfer.encoders import ModernBertEncoder
 from keras_transfer.text import TokenPreprocessor
 
@@ -41,11 +41,12 @@ def _read(found, config):
         kinds = config.get("layer_types")
         if kinds is not None:
             every = kinds.index(_KINDS[0], 1) if _KINDS[0] in kinds[1:] else max(len(kinds), 1)
-            if kinds != [_KINDS[i % every > 0] for i in range(found["num_layers"])]:
-                raise CheckpointError(
-                    f"`layer_types` must begin with {_KINDS[0]!r} and repeat it at regular intervals, once for each "
-                    f"of the {found['num_layers']} blocks. Received: layer_types={kinds}"
-                )
+            rule = (
+                f"`layer_types` must begin with {_KINDS[0]!r} and repeat it at regular intervals, once for each of the "
+                f"{found['num_layers']} blocks."
+            )
+            regular = [_KINDS[i % every > 0] for i in range(found["num_layers"])]
+            check(kinds == regular, rule, f"layer_types={kinds}")
             found = {**found, "global_attention_every": every}
         for name, kind in zip(_BASES, _KINDS):
             found = {**found, name: config.get("rope_parameters", {}).get(kind, {}).get("rope_theta", found[name])}
