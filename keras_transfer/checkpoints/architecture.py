@@ -183,12 +183,14 @@ class Architecture:
         prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
         return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
 
-    def part_for(self, cls: type, config: Mapping) -> "Architecture":
+    def part_for(self, cls: type, config: Mapping, head: str | None = None) -> "Architecture":
         """Returns the record that builds an encoder of a class.
 
         Args:
             cls: Class. The encoder's class, or a base of it.
             config: Dict. The configuration, which may name a class with one of the heads of the part.
+            head: String. `TaskHead.name` of the task that the encoder is for. The first record with a table for such a
+                head is chosen. Defaults to `None`, for no task.
 
         Returns:
             An `Architecture`: this one or its `part`.
@@ -196,8 +198,11 @@ class Architecture:
         part = self.part
         if part is None or not issubclass(part.encoder_class, cls) or cls is self.encoder_class:
             return self
-        heads = [head for head in part.heads.values() if hasattr(head, "model_classes")]
-        named = {part.model_class.removesuffix("Model") + suffix for head in heads for suffix in head.model_classes}
+        able = [each for each in (self, part) if hasattr(each.heads.get(head), "model_classes")]
+        if able and issubclass(able[0].encoder_class, cls):
+            return able[0]
+        heads = [each for each in part.heads.values() if hasattr(each, "model_classes")]
+        named = {part.model_class.removesuffix("Model") + suffix for each in heads for suffix in each.model_classes}
         classes = config.get("architectures")
         is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
         return part if is_named or not issubclass(self.encoder_class, cls) else self

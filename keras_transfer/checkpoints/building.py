@@ -38,16 +38,17 @@ class CheckpointReport:
         return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}{new}", *self.remarks])
 
 
-def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):
+def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None, new=False):
     """Returns the encoder that a configuration describes, with its `checkpoint_report`, and its `FoundHead` or None.
 
     Args:
         read_tensors: Function that returns a dict from the name of a tensor to a function that reads it.
         source: The checkpoint's name in errors.
         cls: Class. The encoder's class, or a base of it.
-        head: String. `TaskHead.name` of the task whose head is wanted, or `None`.
+        head: String. `TaskHead.name` of the task that the encoder is for, or `None`.
+        new: Boolean. Whether the task gets a new head.
     """
-    architecture = architecture.part_for(cls, config)
+    architecture = architecture.part_for(cls, config, head)
     is_right, own = issubclass(architecture.encoder_class, cls), architecture.encoder_class
     check(is_right, f"{source} is a checkpoint of {own.__name__}.", cls.__name__)
     cls = own
@@ -57,8 +58,8 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         readers = read_tensors()
     given_remarks = list(remarks)
     readers, remarks = _weights(architecture, readers, source), list(remarks)
-    found = find_head(architecture, head, config, readers, source)
-    if found is None:
+    found = None if new else find_head(architecture, head, config, readers, source)
+    if found is None and not new:
         check_supported(architecture, head, readers, source)
     in_head = {} if found is None else found.readers
     not_loaded = [prefix for prefixes in architecture.head_prefixes.values() for prefix in prefixes]

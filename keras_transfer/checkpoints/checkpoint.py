@@ -65,7 +65,7 @@ class Checkpoint:
 
     def encoder_and_head(self, head, **overrides):
         """Returns the encoder, and its `FoundHead` of a `TaskHead.name`, or None if the checkpoint has none to load."""
-        return self._load(Encoder, overrides, head)
+        return self._load(Encoder, overrides, head=head)
 
     def preprocessor(self, sequence_length=None, word_level=False, **overrides):
         """Returns the preprocessor; see `load_preprocessor`."""
@@ -83,14 +83,12 @@ class Checkpoint:
             preprocessor: The user's own preprocessor, or `None` for the checkpoint's.
         """
         arguments, wanted, modules = dict(arguments), task.checkpoint_head, None
-        labels, name = arguments.pop("labels", None), None if new else wanted.name
+        labels = arguments.pop("labels", None)
         if wanted.is_embedder and not new and hasattr(self._format, "modules_for"):
             modules = self._format.modules_for(self.folder)
             arguments = {**modules.of_embedder(), **arguments}
-        cls = wanted.encoder_class
-        if cls is None:
-            cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
-        built, found = self._load(cls, {**wanted.encoder_arguments, **(encoder or {})}, name)
+        cls, overrides = wanted.encoder_class or Encoder, {**wanted.encoder_arguments, **(encoder or {})}
+        built, found = self._load(cls, overrides, head=wanted.name, new=new)
         if found is not None:
             if found.head.check_preprocessor is not None and preprocessor is not None:
                 found.head.check_preprocessor(preprocessor, self.folder)
@@ -108,12 +106,12 @@ class Checkpoint:
         )
         unused = self.report.unused[:5] if self.report else []
         has_size = any(arguments.get(size) is not None for size in wanted.sizes)
-        check(name is None or has_size, rule, f"tensors of other heads: {unused}")
+        check(new or wanted.name is None or has_size, rule, f"tensors of other heads: {unused}")
         return TaskParts(built, arguments, modules)
 
-    def _load(self, cls, overrides, *head):
+    def _load(self, cls, overrides, **wanted):
         """Returns the encoder, which remembers its name on the hub for a model card, and the `FoundHead` or None."""
-        encoder, found = self._format.load(self.folder, cls, overrides, *head)
+        encoder, found = self._format.load(self.folder, cls, overrides, **wanted)
         attached = attached_to(encoder)
         self.report = attached.report
         if (name := hub_name(self.source)) is not None:

@@ -15,10 +15,10 @@ def recognises(folder):
     return (folder / "bert_config.json").exists()
 
 
-def load(folder, cls, overrides, head=None):
+def load(folder, cls, overrides, **wanted):
     """Returns the encoder in a folder with a Google checkpoint, and the `FoundHead` of a task or None."""
     architecture, config = _describe(folder)
-    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides, head=head)
+    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides, **wanted)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):

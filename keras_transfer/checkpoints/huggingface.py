@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, architecture_of, is_for_keras_hub
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.sentence_transformers import (
     check_lowercase,
     check_writable,
@@ -36,7 +35,7 @@ def recognises(folder):
     return (folder / "config.json").exists() or (folder / "modules.json").exists()
 
 
-def load(folder, cls, overrides, head=None):
+def load(folder, cls, overrides, **wanted):
     """Returns the encoder in a Hugging Face folder, and the `FoundHead` of a task or None; see `building.build`."""
     modules = read_modules(folder)
     architecture, config = _describe(modules.folder)
@@ -45,20 +44,11 @@ def load(folder, cls, overrides, head=None):
     generation = modules.folder / _GENERATION
     settings = read_json(generation) if generation.exists() else None
     encoder, found = build(
-        architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, head
+        architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, **wanted
     )
     if settings is not None:
         encoder.attached.files[_GENERATION] = settings
     return encoder, found
-
-
-def encoder_class(folder, task):
-    """Returns the class of the encoder that a task uses, if the architecture has several. `task` is a head's name."""
-    architecture, _ = _describe(read_modules(folder).folder)
-    if architecture is None or architecture.part is None:
-        return Encoder
-    able = [each for each in (architecture, architecture.part) if isinstance(each.heads.get(task), Head)]
-    return able[0].encoder_class if able else Encoder
 
 
 def modules_for(folder):

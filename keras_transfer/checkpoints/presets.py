@@ -59,7 +59,7 @@ def _read_config(folder):
         return config if isinstance(config, dict) else {}
 
 
-def load(source, cls=Encoder, overrides=None, head=None):
+def load(source, cls=Encoder, overrides=None, **wanted):
     """Returns the backbone of a preset, and None, since the heads of presets are not loaded.
 
     Args:
@@ -67,7 +67,7 @@ def load(source, cls=Encoder, overrides=None, head=None):
         cls: `Encoder`, or a class of KerasHub backbones.
         overrides: Dict of arguments of the backbone, or of its `from_preset`, that differ from the preset's. Defaults
             to `None`.
-        head: Not used. Defaults to `None`.
+        **wanted: What other formats load for a task, which is not used.
 
     Returns:
         A `keras_hub.models.Backbone`, and None.

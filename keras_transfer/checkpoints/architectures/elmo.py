@@ -110,9 +110,9 @@ def recognises(folder):
     return (folder / OPTIONS).exists()
 
 
-def load(folder, cls, overrides, head=None):
+def load(folder, cls, overrides, **wanted):
     """Returns the encoder in a folder with ELMo's two files, and the `FoundHead` of a language model or None."""
-    return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides, head=head)
+    return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides, **wanted)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):

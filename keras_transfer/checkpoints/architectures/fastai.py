@@ -32,7 +32,7 @@ def recognises(folder):
     return any(folder.glob("*.pth")) or (any(folder.glob("*.h5")) and any(folder.glob("*.pkl")))
 
 
-def load(folder, cls, overrides, head=None):
+def load(folder, cls, overrides, **wanted):
     """Returns the encoder in a folder of fastai, and the `FoundHead` of a language model or None."""
     tensors = _tensors(folder)
     config = _configuration(tensors, folder)
@@ -41,7 +41,7 @@ def load(folder, cls, overrides, head=None):
         rule = f"The vocabulary of {folder} must have a token for each of the {config['vocab_size']} embeddings."
         check(len(words) == config["vocab_size"], rule, f"{len(words)} tokens")
     readers = {name: lambda tensor=tensor: tensor for name, tensor in tensors.items()}
-    return build(FASTAI, config, lambda: readers, folder, cls, overrides, head=head)
+    return build(FASTAI, config, lambda: readers, folder, cls, overrides, **wanted)
 
 
 def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="whitespace", name=None):
