@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.encoders import AlbertEncoder, BertEncoder, GPT2Encoder, GPTEncoder, TransformerEncoder, encode
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.encoders.wiring import Parts
+from keras_transfer.encoders.wiring import Parts, bert_layers
 from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
 from tests.helpers import encoder_inputs, outputs_of, run_encoder_test
 
@@ -111,6 +111,15 @@ def test_a_block_used_twice_is_one_layer_group():
     ]
     assert sorted(encoder.input) == ["padding_mask", "token_ids"] and len(encoder.hidden_states) == 3
     assert encoder(encoder_inputs(encoder, IDS))["pooled_output"].shape == (2, 8)
+
+
+def test_the_norms_of_an_encoder_are_one_argument():
+    settings = {**SMALL, "vocabulary_size": 20, "dropout": 0.1, "activation": "gelu", "initializer_range": 0.02}
+    settings = {"max_sequence_length": 16, **settings}
+    encoder = TransformerStack({}, **bert_layers(settings, normalization="rms"))
+    norms = [encoder.embeddings_norm, encoder.blocks[0].attention_norm, encoder.blocks[-1].feed_forward_norm]
+    assert all(isinstance(norm, keras.layers.RMSNormalization) for norm in norms)
+    assert encoder(encoder_inputs(encoder, IDS))["sequence_output"].shape == (2, 5, 8)
 
 
 def test_masks_are_computed_once_for_each_kind_of_block():
