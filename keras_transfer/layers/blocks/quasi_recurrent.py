@@ -5,14 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.expect import FRACTION, expect, expects, integer
-from keras_transfer.layers.basic.config import ConfigOfArguments
+from keras_transfer.core.expect import FRACTION, expects, integer
 from keras_transfer.layers.basic.dropout import Dropout
-from keras_transfer.layers.blocks.recurrent import reversed_texts
+from keras_transfer.layers.blocks.recurrent import Recurrent
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class QRNN(ConfigOfArguments, keras.layers.Layer):
+class QRNN(Recurrent):
     """A quasi-recurrent layer: gates of all steps at once, and a weighted mean over time (Bradbury et al. 2017).
 
     With the input x_t and, with a window of 2, the one before it, each step computes
@@ -89,11 +88,11 @@ class QRNN(ConfigOfArguments, keras.layers.Layer):
         """List of two integers, the widths of the state. Known when the layer is built."""
         return [self.kernel.shape[0] // self.window * (self.window - 1), self.units]
 
-    def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
-        expect(inputs.shape[1] != 0, "Inputs must have at least one time step.", inputs=inputs.shape)
-        mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
+    def _widths(self, dim):
+        return [self.units, (self.window - 1) * dim, self.units]
+
+    def _read(self, inputs, mask, initial_state, return_state, training):
         inputs = ops.cast(inputs, self.compute_dtype)
-        inputs = reversed_texts(inputs, mask) if self.reverse else inputs
         if initial_state is None:
             batch = ops.shape(inputs)[0]
             initial_state = [ops.zeros((batch, size), self.compute_dtype) for size in self.state_size]
@@ -121,19 +120,7 @@ class QRNN(ConfigOfArguments, keras.layers.Layer):
         else:
             loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
             cells, last = keras.layers.RNN(self.pool, **loop)(steps, initial_state=[cell])
-        outputs = ops.sigmoid(out) * cells
-        outputs = reversed_texts(outputs, mask) if self.reverse else outputs
-        if mask is not None:
-            outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
-        if not return_state:
-            return outputs
-        return outputs, _last_inputs(inputs, mask, before) if self.window == 2 else before, last
-
-    def compute_output_spec(self, inputs, *args, return_state=False, **kwargs):
-        sizes = ((self.window - 1) * inputs.shape[-1], self.units)
-        shapes = [(*inputs.shape[:2], self.units), *((inputs.shape[0], size) for size in sizes)]
-        outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
-        return outputs if return_state else outputs[0]
+        return ops.sigmoid(out) * cells, _last_inputs(inputs, mask, before) if self.window == 2 else before, last
 
 
 class _Pool:

@@ -10,8 +10,29 @@ from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 
 
+class Recurrent(ConfigOfArguments, keras.layers.Layer):
+    """Base class of the layers that read texts step by step, which `_read` does, without their padding or backward."""
+
+    def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
+        expect(inputs.shape[1] != 0, "Inputs must have at least one time step.", inputs=inputs.shape)
+        mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
+        inputs = reversed_texts(inputs, mask) if self.reverse else inputs
+        outputs, *state = self._read(inputs, mask, initial_state, return_state, training)
+        outputs = reversed_texts(outputs, mask) if self.reverse else outputs
+        if mask is not None:
+            outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
+        return (outputs, *state) if return_state else outputs
+
+    def compute_output_spec(self, inputs, *args, return_state=False, **kwargs):
+        batch, length, dim = inputs.shape
+        width, *sizes = self._widths(dim)
+        shapes = [(batch, length, width), *((batch, size) for size in sizes)]
+        outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return outputs if return_state else outputs[0]
+
+
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ProjectedLSTM(ConfigOfArguments, keras.layers.Layer):
+class ProjectedLSTM(Recurrent):
     """LSTM that projects its output, and clips its cell and its projection.
 
     With input x and state (h, c), each step computes
@@ -114,11 +135,12 @@ class ProjectedLSTM(ConfigOfArguments, keras.layers.Layer):
         """List of two integers, the widths of h and c."""
         return self.cell.state_size
 
-    def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
-        expect(inputs.shape[1] != 0, "Inputs must have at least one time step.", inputs=inputs.shape)
-        mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
-        if self.reverse:
-            inputs = reversed_texts(inputs, mask)
+    def _widths(self, dim):
+        """Returns the widths of the outputs and of the parts of the state, given that of the inputs."""
+        return [self.state_size[0], *self.state_size]
+
+    def _read(self, inputs, mask, initial_state, return_state, training):
+        """Returns the outputs and the parts of the last state, which matters only with `return_state`."""
         units = self.cell.units
         forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
         bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
@@ -127,28 +149,14 @@ class ProjectedLSTM(ConfigOfArguments, keras.layers.Layer):
         gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
         # Outputs at real steps do not depend on the padding after them. Only the last state does.
         within = mask if return_state else None
-        steps = _Steps(self.cell, self.weight_drop, training)
-        if inputs.shape[1] == 1 and initial_state is not None:  # A step of a decoder needs no loop.
-            outputs, *state = _single_step(steps, gates, within, initial_state)
-        else:
-            options = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
-            loop = keras.layers.RNN(steps, **options)
-            length = inputs.shape[1]
-            if training and self.gradient_length is not None and (length is None or length > self.gradient_length):
-                outputs, *state = _in_two_parts(loop, gates, mask, initial_state, self.gradient_length)
-            else:
-                outputs, *state = loop(gates, mask=within, initial_state=initial_state)
-        if self.reverse:
-            outputs = reversed_texts(outputs, mask)
-        if mask is not None:
-            outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
-        return (outputs, *state) if return_state else outputs
-
-    def compute_output_spec(self, inputs, *args, return_state=False, **kwargs):
-        h, c = self.cell.state_size
-        shapes = [(*inputs.shape[:2], h), (inputs.shape[0], h), (inputs.shape[0], c)]
-        outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
-        return outputs if return_state else outputs[0]
+        steps, length = _Steps(self.cell, self.weight_drop, training), inputs.shape[1]
+        if length == 1 and initial_state is not None:  # A step of a decoder needs no loop.
+            return _single_step(steps, gates, within, initial_state)
+        options = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
+        loop = keras.layers.RNN(steps, **options)
+        if training and self.gradient_length is not None and (length is None or length > self.gradient_length):
+            return _in_two_parts(loop, gates, mask, initial_state, self.gradient_length)
+        return loop(gates, mask=within, initial_state=initial_state)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
