@@ -20,7 +20,7 @@ from keras_transfer.checkpoints.tensors import (
     reading,
 )
 from keras_transfer.core.expect import expect
-from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
+from keras_transfer.text import BertPreprocessor, LengthError, TokenPreprocessor, load_word_piece
 
 # A layer's variables, their names in torch, and how torch stores them.
 _PARTS = (
@@ -50,7 +50,7 @@ class Architecture:
             `(name, layout)` if a variable is not stored unchanged. The name and the layout may be functions of the
             encoder. The path is a tuple if a tensor holds several variables, stacked on the first axis. `Within` is the
             table of an object within the encoder.
-        preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
+        preprocessor_class: Class. The preprocessor of its checkpoints, or `None`. Defaults to `TokenPreprocessor`.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
@@ -61,7 +61,8 @@ class Architecture:
         heads: Dict from `TaskHead.name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
             names of its tensors. Defaults to `{}`.
         tied: Dict from the name of a tensor to the name of the tensor that it is a copy of. Defaults to `{}`.
-        ignored: Tuple of regular expressions that match the names of tensors that are not weights. Defaults to `()`.
+        ignored: Tuple of regular expressions that match the names of tensors that are not weights. Defaults to that of
+            the position ids, 0, 1, 2, ...
         renamed: Dict from regular expressions of older names of tensors to their replacements. Defaults to `{}`.
         optional: Tuple of paths in `tensors` of layers that a checkpoint may lack. Each is also the name of the
             encoder's argument that says whether there is such a layer. Defaults to `()`.
@@ -82,7 +83,7 @@ class Architecture:
     encoder_class: type
     settings: tuple
     tensors: dict
-    preprocessor_class: type | None = None
+    preprocessor_class: type | None = TokenPreprocessor
     format: str = "huggingface"
     model_class: str = ""
     aliases: tuple = ()
@@ -90,7 +91,7 @@ class Architecture:
     prefix: str = ""
     heads: dict = dataclasses.field(default_factory=dict)
     tied: dict = dataclasses.field(default_factory=dict)
-    ignored: tuple = ()
+    ignored: tuple = (r"position_ids$",)
     renamed: dict = dataclasses.field(default_factory=dict)
     optional: tuple = ()
     fixed: dict = dataclasses.field(default_factory=dict)

@@ -45,10 +45,8 @@ BERT_BLOCKS = {
     "blocks.*.feed_forward_norm": "encoder.layer.*.output.LayerNorm",
 }
 BERT_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-POSITION_IDS = r"position_ids$"  # 0, 1, 2, ...
 BERT_NAMES: dict[str, Any] = {
     "tensors": {**BERT_EMBEDDINGS, **BERT_BLOCKS, "pooler": "pooler.dense"},
-    "ignored": (POSITION_IDS,),
     "renamed": {r"LayerNorm\.gamma$": "LayerNorm.weight", r"LayerNorm\.beta$": "LayerNorm.bias"},
     "optional": ("pooler",),
 }

@@ -7,7 +7,6 @@ from keras_transfer.checkpoints.names import (
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
     CLASSIFIER,
-    POSITION_IDS,
     SPAN,
     TOKENS,
     masked_lm,
@@ -16,7 +15,6 @@ from keras_transfer.checkpoints.names import (
     with_defaults,
 )
 from keras_transfer.encoders import AlbertEncoder
-from keras_transfer.text import TokenPreprocessor
 
 _BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
 
@@ -49,7 +47,6 @@ ALBERT = register_architecture(
             "blocks.*.feed_forward_norm": f"{_BLOCK}.full_layer_layer_norm",
             "pooler": "pooler",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="AlbertModel",
         prefix="albert.",
         heads={
@@ -64,7 +61,6 @@ ALBERT = register_architecture(
             "predictions.decoder.weight": "embeddings.word_embeddings.weight",
             "predictions.decoder.bias": "predictions.bias",
         },
-        ignored=(POSITION_IDS,),
         optional=("pooler",),
         fixed={"position_embedding_type": "absolute", "num_hidden_groups": 1, "inner_group_num": 1},
     )

@@ -4,7 +4,6 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.tensors import TRANSPOSED
 from keras_transfer.encoders import AWDLSTMEncoder, AWDQRNNEncoder
-from keras_transfer.text import TokenPreprocessor
 
 _RATES = {"embedding": 0.1, "input": 0.4, "hidden": 0.25, "output": 0.4, "weight": 0.5}
 _SETTINGS = (
@@ -40,7 +39,6 @@ AWD_LSTM = register_architecture(
             "blocks.*.cell.recurrent_kernel": ("rnns.*.weight_hh", TRANSPOSED),
             "blocks.*.bias": "rnns.*.bias",  # the sum of torch's two
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="AWDLSTMModel",
         heads=_HEADS,
     )
@@ -55,7 +53,6 @@ AWD_QRNN = register_architecture(
             "blocks.*.kernel": ("rnns.*.linear.weight", TRANSPOSED),
             "blocks.*.bias": "rnns.*.linear.bias",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="AWDQRNNModel",
         heads=_HEADS,
     )

@@ -8,7 +8,6 @@ from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, SPAN, two_layer_classifier
 from keras_transfer.checkpoints.tensors import Layout, check
 from keras_transfer.encoders import Bart, BartSingleText, Marian, MBart, Pegasus
-from keras_transfer.text import TokenPreprocessor
 
 log = logging.getLogger("keras_transfer")
 
@@ -69,7 +68,6 @@ def _record(model_type, encoder_class, model_class, head_class="ForConditionalGe
         encoder_class=encoder_class,
         settings=_SETTINGS,
         tensors={"token_embedding": "shared", **_half("encoder"), **_half("decoder")},
-        preprocessor_class=TokenPreprocessor,
         model_class=model_class,
         prefix="model.",
         heads={

@@ -7,7 +7,6 @@ from keras_transfer.checkpoints.names import (
     BERT_BLOCKS,
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
-    POSITION_IDS,
     SPAN,
     TOKENS,
     classifier_dropout,
@@ -17,7 +16,6 @@ from keras_transfer.checkpoints.names import (
 )
 from keras_transfer.checkpoints.tensors import check, reading
 from keras_transfer.encoders import DebertaV2Encoder
-from keras_transfer.text import TokenPreprocessor
 
 _SELF = "encoder.layer.*.attention.self"
 _NORMS = {"layer_norm": True, "none": False}
@@ -84,7 +82,6 @@ DEBERTA_V2 = register_architecture(
             "block_inputs.embeddings": "encoder.rel_embeddings.weight",
             "block_inputs.norm": "encoder.LayerNorm",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="DebertaV2Model",
         prefix="deberta.",
         heads={
@@ -102,7 +99,6 @@ DEBERTA_V2 = register_architecture(
         },
         # The "legacy" head computes the same under other names.
         renamed={r"^cls\.predictions\.(transform\.)?": _MASKED_LM},
-        ignored=(POSITION_IDS,),
         fixed={"relative_attention": True, "share_att_key": True, "type_vocab_size": 0, "conv_groups": 1},
         assumed={"relative_attention": False, "share_att_key": False},
         read=_read,

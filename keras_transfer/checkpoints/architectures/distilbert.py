@@ -7,7 +7,6 @@ from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
     AS_ENCODER,
     BERT_EMBEDDINGS,
-    POSITION_IDS,
     SPAN,
     TOKENS,
     masked_lm,
@@ -67,6 +66,5 @@ DISTILBERT = register_architecture(
             "span": dataclasses.replace(SPAN, settings=(("dropout", "qa_dropout", 0.1),)),
         },
         tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
-        ignored=(POSITION_IDS,),
     )
 )

@@ -10,7 +10,6 @@ from keras_transfer.checkpoints.names import (
     BERT_EMBEDDINGS,
     BERT_FIXED,
     BERT_SETTINGS,
-    POSITION_IDS,
     SPAN,
     TOKENS,
     multiple_choice,
@@ -64,7 +63,6 @@ ELECTRA = register_architecture(
             "choice_summary": "sequence_summary.",
         },
         tied={"generator_lm_head.weight": "embeddings.word_embeddings.weight"},
-        ignored=(POSITION_IDS,),
         fixed=BERT_FIXED,
     )
 )

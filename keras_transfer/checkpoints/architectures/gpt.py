@@ -2,9 +2,8 @@
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.architectures.gpt2 import GPT_BLOCKS, GPT_HEADS, GPT_SETTINGS, read_gpt, write_gpt
-from keras_transfer.checkpoints.names import POSITION_IDS, check_width
+from keras_transfer.checkpoints.names import check_width
 from keras_transfer.encoders import GPTEncoder
-from keras_transfer.text import TokenPreprocessor
 
 # OpenAI's GELU is the tanh approximation, and so is Transformers' on torch under the name "gelu".
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
@@ -25,12 +24,11 @@ GPT = register_architecture(
             ("activation", "afn", "gelu", _ACTIVATIONS),
         ),
         tensors={"token_embedding": "tokens_embed", "position_embedding": "positions_embed", **GPT_BLOCKS},
-        preprocessor_class=TokenPreprocessor,
         model_class="OpenAIGPTModel",
         prefix="transformer.",
         heads=GPT_HEADS,
         tied={"lm_head.weight": "tokens_embed.weight"},
-        ignored=(r"\.attn\.bias$", POSITION_IDS),  # the causal mask
+        ignored=(r"\.attn\.bias$", r"position_ids$"),  # the causal mask
         read=read_gpt,
         write=_write,
     )

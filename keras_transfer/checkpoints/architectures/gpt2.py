@@ -4,7 +4,6 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.encoders import GPT2Encoder
-from keras_transfer.text import TokenPreprocessor
 
 GPT_SETTINGS = (
     ("vocabulary_size", "vocab_size", int),
@@ -65,7 +64,6 @@ GPT2 = register_architecture(
             ("activation", "activation_function", "gelu_new", ACTIVATIONS),
         ),
         tensors={"token_embedding": "wte", "position_embedding": "wpe", **GPT_BLOCKS, "final_norm": "ln_f"},
-        preprocessor_class=TokenPreprocessor,
         model_class="GPT2Model",
         prefix="transformer.",
         heads={**GPT_HEADS, "tokens": "classifier.", "span": "qa_outputs."},

@@ -9,7 +9,6 @@ from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, AS_ENCODER, multiple_choice
 from keras_transfer.checkpoints.tensors import Layout, check, reading
 from keras_transfer.encoders import ModernBertEncoder
-from keras_transfer.text import TokenPreprocessor
 
 _KINDS = ("full_attention", "sliding_attention")  # of blocks, in newer configurations
 _BASES = ("rotary_base", "local_rotary_base")
@@ -96,7 +95,6 @@ MODERN_BERT = register_architecture(
             "blocks.*.feed_forward.outer": "layers.*.mlp.Wo",
             "final_norm": "final_norm",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="ModernBertModel",
         prefix="model.",
         heads={

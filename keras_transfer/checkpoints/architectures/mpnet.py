@@ -5,12 +5,10 @@ from keras_transfer.checkpoints.names import (
     BERT_BLOCKS,
     BERT_EMBEDDINGS,
     BERT_SETTINGS,
-    POSITION_IDS,
     ROBERTA_HEADS,
     shift_positions,
 )
 from keras_transfer.encoders import MPNetEncoder
-from keras_transfer.text import TokenPreprocessor
 
 _ATTENTION = "encoder.layer.*.attention"
 
@@ -28,11 +26,9 @@ MPNET = register_architecture(
             "blocks.*.attention_norm": f"{_ATTENTION}.LayerNorm",
             "pooler": "pooler.dense",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="MPNetModel",
         prefix="mpnet.",
         **ROBERTA_HEADS,
-        ignored=(POSITION_IDS,),
         optional=("pooler",),
         fixed={"pad_token_id": 1, "relative_attention_num_buckets": 32},
         **shift_positions(2),

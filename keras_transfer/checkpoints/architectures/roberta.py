@@ -3,7 +3,6 @@
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS, ROBERTA_HEADS, shift_positions
 from keras_transfer.encoders import RobertaEncoder
-from keras_transfer.text import TokenPreprocessor
 
 ROBERTA = register_architecture(
     Architecture(
@@ -12,7 +11,6 @@ ROBERTA = register_architecture(
         encoder_class=RobertaEncoder,
         settings=BERT_SETTINGS,
         **BERT_NAMES,
-        preprocessor_class=TokenPreprocessor,
         model_class="RobertaModel",
         prefix="roberta.",
         **ROBERTA_HEADS,

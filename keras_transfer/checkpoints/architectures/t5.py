@@ -4,7 +4,6 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.tensors import check
 from keras_transfer.encoders import T5, T5Encoder
-from keras_transfer.text import TokenPreprocessor
 
 _FEED_FORWARD = {  # `feed_forward_proj`: whether the network is gated, and its activation
     "relu": (False, "relu"),
@@ -103,7 +102,6 @@ T5_ENCODER = Architecture(
     encoder_class=T5Encoder,
     settings=_SETTINGS,
     tensors={"token_embedding": "shared", **_half("", "encoder")},
-    preprocessor_class=TokenPreprocessor,
     model_class="T5EncoderModel",
     heads={"decoder": "decoder.", "seq2seq": "lm_head."},
     tied=_TIED,
@@ -122,7 +120,6 @@ T5_RECORD = register_architecture(
             **_half("encoder.", "encoder"),
             **_half("decoder.", "decoder", decoder=True),
         },
-        preprocessor_class=TokenPreprocessor,
         aliases=("mt5",),
         part=T5_ENCODER,
         model_class="T5Model",

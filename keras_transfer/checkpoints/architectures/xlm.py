@@ -50,6 +50,7 @@ XLM = register_architecture(
             "blocks.*.feed_forward.outer": "ffns.*.lin2",
             "blocks.*.feed_forward_norm": "layer_norm2.*",
         },
+        preprocessor_class=None,
         model_class="XLMModel",
         prefix="transformer.",
         heads={
@@ -67,7 +68,6 @@ XLM = register_architecture(
             "span": dataclasses.replace(SPAN, model_classes=("ForQuestionAnsweringSimple",)),
         },
         tied={"pred_layer.proj.weight": "embeddings.weight"},
-        ignored=(r"position_ids$",),
         fixed={"is_encoder": True},
         read=_read,
         write=_write,

@@ -7,7 +7,6 @@ from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, TOKENS, multiple_choice, summary
 from keras_transfer.checkpoints.tensors import Layout
 from keras_transfer.encoders import XLNetEncoder
-from keras_transfer.text import TokenPreprocessor
 
 _ATTENTION = "layer.*.rel_attn"
 
@@ -64,7 +63,6 @@ XLNET = register_architecture(
             "blocks.*.feed_forward.outer": "layer.*.ff.layer_2",
             "blocks.*.feed_forward_norm": "layer.*.ff.layer_norm",
         },
-        preprocessor_class=TokenPreprocessor,
         model_class="XLNetModel",
         prefix="transformer.",
         heads={
