@@ -84,6 +84,6 @@ test_mistakes_are_errors = check_errors(
     ),
     (
         lambda tmp_path: XlmEncoder(**SMALL, intermediate_dim=16).save_pretrained(tmp_path / "saved"),
-        "only if `intermediate_dim` is four times `hidden_dim`",
+        "only if `intermediate_dim` is 4 times `hidden_dim`",
     ),
 )
