@@ -222,7 +222,7 @@ def check_writable(embedder):
             f"A folder of sentence-transformers can contain the {name}s {sorted(known - {None})}. Save the model with "
             "`model.save('model.keras')`."
         )
-        check(not wrong, rule, f"{name}={wrong[:1]}")
+        check(not wrong, rule, f"{name}={''.join(wrong[:1])!r}")
 
 
 def _pooling(config):

@@ -80,7 +80,7 @@ def test_a_format_that_does_not_match_the_file_is_an_error(tmp_path):
         WordVectors.load(path, format="glove")
     with pytest.raises(CheckpointError, match="`embedding_dim` must be 3 as in the header.*Received: embedding_dim=4"):
         WordVectors.load(path, embedding_dim=4)
-    with pytest.raises(ValueError, match=r"`format` must be one of \('auto', 'glove'.*Received: 'text'"):
+    with pytest.raises(ValueError, match=r"`format` must be one of \('auto', 'glove'.*Received: format='text'"):
         WordVectors.load(path, format="text")
 
 

@@ -227,7 +227,7 @@ def test_a_zero_vector_has_cosine_0_and_its_neighbors_are_an_error():
     assert vectors.nearest("a", k=2)[1] == ("zero", 0.0)
     with pytest.raises(ValueError, match=r"not zero to have a cosine similarity. Received: vector='vector', length=0"):
         vectors.nearest("zero")
-    with pytest.raises(ValueError, match="Received: 'zero' of length 0"):
+    with pytest.raises(ValueError, match="Received: vector='zero', length=0"):
         vectors.analogy("a", "b", "zero")
 
 
@@ -238,7 +238,7 @@ def test_k_is_a_positive_int(k):
 
 
 def test_a_query_of_another_width_is_an_error():
-    with pytest.raises(ValueError, match=r"vector of 6 numbers. Received: \(3,\)"):
+    with pytest.raises(ValueError, match=r"vector of 6 numbers. Received: word=\(3,\)"):
         small().nearest([1, 2, 3])
 
 

@@ -17,7 +17,7 @@ from keras_transfer.encoders import (
 )
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.encoders.sharing import with_embeddings_of
-from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.stack import StackLayers, TransformerStack
 from tests.errors import check_errors
 from tests.helpers import outputs_of
 
@@ -57,7 +57,7 @@ def test_it_computes_what_both_encoders_have_given_it(cls, options):
 
 def test_it_passes_on_every_argument_of_the_constructor(monkeypatch):
     own, other, passed, build = encoder(), encoder(), [], TransformerStack.__init__
-    signatures = [inspect.signature(cls.__init__).parameters for cls in (TransformerStack, Encoder)]
+    signatures = [inspect.signature(cls.__init__).parameters for cls in (TransformerStack, StackLayers, Encoder)]
 
     def record(self, settings, **arguments):
         passed.extend(["self", "settings", *arguments])
@@ -65,7 +65,8 @@ def test_it_passes_on_every_argument_of_the_constructor(monkeypatch):
 
     monkeypatch.setattr(TransformerStack, "__init__", record)
     with_embeddings_of(own, other)
-    built = {"inputs", "outputs", "hidden_states", "kwargs"}  # The stack itself makes these for its base class.
+    built = {"inputs", "outputs", "hidden_states", "layers"}  # The stack itself makes these for its base class.
+    built |= {"output_transform", "is_decoder", "prefix"}  # Decoders have these.
     assert sorted(passed) == sorted({name for names in signatures for name in names} - built)
 
 
