@@ -33,7 +33,7 @@ def test_what_a_folder_cannot_contain_is_an_error_and_writes_nothing(tmp_path):
         with pytest.raises(CheckpointError, match=rf"the poolings \['first', 'last',.*pooling='{pooling}'"):
             TextEmbedder(encoder(), preprocessor(), pooling=pooling).save_pretrained(tmp_path / "saved")
     elu = TextEmbedder(encoder(), preprocessor(), dense=[{"units": 4, "activation": "elu"}])
-    with pytest.raises(CheckpointError, match="the activations .*'tanh'.*Received: activation='elu' in `dense`"):
+    with pytest.raises(CheckpointError, match="the activations .*'tanh'.*Received: activation='elu'"):
         elu.save_pretrained(tmp_path / "saved")
     elmo = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
     with pytest.raises(CheckpointError, match="cannot contain the pooling of a TextEmbedder.*'normalize': True"):
