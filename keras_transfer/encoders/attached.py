@@ -4,7 +4,6 @@ import keras
 
 from keras_transfer.core.expect import expect
 from keras_transfer.encoders.quantization import quantization_of, quantize_again
-from keras_transfer.encoders.weight_facts import weight_facts_of
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers import show_old_places
 
@@ -66,8 +65,14 @@ class Attached:
     # === Files ===
 
     def facts(self, names=None):
-        """Returns what files of weights say about the encoder, with the names of the classes of a task."""
-        return weight_facts_of(self._encoder, list(self.adapters), names)
+        """Returns what Keras does not compare when it loads the weights of the encoder, as a dict of JSON values.
+
+        Args:
+            names: List of the names of a task's classes, dict of these for several heads, or `None`.
+        """
+        operations = getattr(self._encoder, "operations", ())
+        count = sum(bool(getattr(operation, "weights", ())) for operation in operations)
+        return {"layers": count, "adapters": list(self.adapters), "label_names": names}
 
     def config(self):
         """Returns the part of the encoder's config that describes what hangs on it."""

@@ -81,17 +81,13 @@ def quantization_of(model):
 
     Each group is a dict of the `mode`, the `config` and the paths of the `layers` that are quantized in this way.
     """
-    groups = []
+    groups = {}
     for path, layer in _quantizable(model).items():
-        if layer.quantization_mode is None:
-            continue
-        config = keras.saving.serialize_keras_object(getattr(layer, "quantization_config", None))
-        how = {"mode": layer.quantization_mode, "config": config}
-        group = next((group for group in groups if how.items() <= group.items()), None)
-        if group is None:
-            groups.append({**how, "layers": []})
-        (groups[-1] if group is None else group)["layers"].append(path)
-    return {"quantization": groups} if groups else {}
+        if layer.quantization_mode is not None:
+            config = keras.saving.serialize_keras_object(getattr(layer, "quantization_config", None))
+            how = {"mode": layer.quantization_mode, "config": config}
+            groups.setdefault(str(how), {**how, "layers": []})["layers"].append(path)
+    return {"quantization": list(groups.values())} if groups else {}
 
 
 def quantize_again(model, groups):

@@ -52,17 +52,6 @@ def _own_variables_in(path):
         yield {} if path is None else opened.enter_context(h5py.File(path, "r")).get("vars", {})
 
 
-def weight_facts_of(encoder, adapters, names=None):
-    """Returns what Keras does not compare when it loads the weights of an encoder, as a dict of JSON values.
-
-    Args:
-        adapters: List of the names of its adapters.
-        names: List of the names of a task's classes, dict of these for several heads, or `None`.
-    """
-    count = sum(bool(getattr(operation, "weights", ())) for operation in getattr(encoder, "operations", ()))
-    return {"layers": count, "adapters": adapters, "label_names": names}
-
-
 def store_weight_facts(store, facts):
     """Adds facts to what `save_own_variables` writes."""
     store[WEIGHT_FACTS] = np.frombuffer(json.dumps(facts).encode(), "uint8")
