@@ -76,10 +76,8 @@ PRIVATE = {
     ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
     "run, have no public setter",
     ("an attribute set on another object", "training/states"): "Keras's callbacks have no public state",
-    (
-        "pickle",
-        "checkpoints/torch_files",
-    ): "many checkpoints are torch pickles, of which torch reads tensors only, and fastai's vocabularies are pickles",
+    ("pickle", "checkpoints/tensors"): "many checkpoints are torch pickles, of which torch reads tensors only, and "
+    "fastai's vocabularies are pickles",
 }
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", "keras_transfer_command", *sys.stdlib_module_names}

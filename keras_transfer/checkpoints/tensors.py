@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import logging
+import pickle
 import typing
 
 import keras
@@ -164,6 +165,22 @@ def read_torch(file, advice):
         return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many types for a broken or a malicious pickle
         raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
+
+
+class _Plain(pickle.Unpickler):
+    """Reads containers, strings and numbers, and refuses everything else before it is created."""
+
+    def find_class(self, module, name):
+        raise CheckpointError(f"A pickle must contain plain lists and strings only. Received: {module}.{name}")
+
+
+def read_strings(file):
+    """Returns the list of strings in a pickle."""
+    with open(file, "rb") as stream, reading(file):
+        found = _Plain(stream).load()
+    is_right = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    check(is_right, f"{file} must contain a list of strings.", f"{found!r:.100}")
+    return found
 
 
 def fill(entries, readers, source):

@@ -1,14 +1,13 @@
 """fastai's AWD-LSTMs: weights that torch has pickled, and the vocabulary in a pickle, which are only read."""
 
 import dataclasses
-import pickle
 import re
 
 import numpy as np
 
 from keras_transfer.checkpoints.architectures.awd_lstm import AWD_LSTM
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in, read_torch, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in, read_strings, read_torch, reading
 from keras_transfer.text import BEGIN_TEXT, DEFAULT_LENGTH, FastaiTokenizer, LengthError, Packing, TokenPreprocessor
 
 _ADVICE = "save the tensors elsewhere as a folder of `AWDLSTMEncoder.save_pretrained`"
@@ -68,23 +67,10 @@ def _only(folder, *patterns):
     return found[0] if found else None
 
 
-class _Plain(pickle.Unpickler):
-    """Reads containers, strings and numbers, and refuses everything else before it is created."""
-
-    def find_class(self, module, name):
-        raise CheckpointError(f"A pickle must contain plain lists and strings only. Received: {module}.{name}")
-
-
 def _vocabulary(folder):
     """Returns the tokens in the order of their ids, or None if the folder has none."""
     path = _only(folder, "*.pkl")
-    if path is None:
-        return None
-    with open(path, "rb") as stream, reading(path):
-        found = _Plain(stream).load()
-    is_right = isinstance(found, list) and all(isinstance(each, str) for each in found)
-    check(is_right, f"{path} must contain a list of strings.", f"{found!r:.100}")
-    return found
+    return None if path is None else read_strings(path)
 
 
 def _tensors(folder):
