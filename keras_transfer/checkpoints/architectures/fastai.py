@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.architectures.awd_lstm import AWD_LSTM
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in, read_strings, read_torch, reading
+from keras_transfer.checkpoints.tensors import check, files_in, read_strings, read_torch, reading
 from keras_transfer.text import BEGIN_TEXT, DEFAULT_LENGTH, FastaiTokenizer, LengthError, Packing, TokenPreprocessor
 
 _ADVICE = "save the tensors elsewhere as a folder of `AWDLSTMEncoder.save_pretrained`"
