@@ -6,6 +6,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import difflib
 import importlib
 import importlib.metadata
@@ -18,20 +19,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-# From each command to the file in `keras_transfer.cli` with the function of this name.
-COMMANDS = {
-    "quickstart": "quickstart",
-    "train": "training",
-    "evaluate": "predictions",
-    "predict": "predictions",
-    "classify": "predictions",
-    "export": "exporting",
-    "compare": "comparison",
-    "pretrain": "pretraining",
-    "generate": "pretraining",
-    "launch": "launch",
-    "info": "info",
-}
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # An error message of argparse.
 
 RECIPES = {  # Of `adaptation.recipe.RECIPES`, those for tasks with labels.
@@ -85,23 +72,332 @@ RATES = (
     "0.001 (tiny), 0.0007 (mini), 0.0005 (small), 0.0003 (medium), 0.0001 (base), 0.00025 (tutorial), 0.0002 (base and "
     "large with --objective electra), 5e-05 (with --encoder), 30 (with --objective awd-lstm)"
 )
-ENOUGH_STEPS = ", or more for a small table, so that there are at least 100 steps"
-TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv, .json, .jsonl or Excel file, also compressed,"
 GUIDE = 'Guide: the page "Without a script" of the documentation'
-EXAMPLES = {
-    "quickstart": "keras-transfer quickstart --output questions",
-    "train": "keras-transfer train --data reviews.csv --text-column review --label-column kind --output classifier",
-    "evaluate": "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
-    "predict": "keras-transfer predict classifier --data new.csv --output predicted.csv",
-    "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
-    "export": "keras-transfer export classifier --format litert --quantization int8_dynamic --output small",
-    "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
-    "pretrain": "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
-    "generate": 'keras-transfer generate my_gpt2 "The film was"',
-    "launch": "keras-transfer launch --workers 2 train.py --epochs 3",
-    "info": "keras-transfer info classifier",
+
+# === The kinds of options, as the arguments of `add_argument` ===
+
+
+def integer(least=1):
+    """Returns a function that converts the value of an option to an integer."""
+
+    def convert(text):
+        if not re.fullmatch(r"-?\d+", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}. Received: {text}")
+        return int(text)
+
+    return convert
+
+
+def rate(text):
+    """Converts the value of an option to a positive number."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be positive and finite. Received: {text}")
+
+
+def value(metavar, help="", default=None, **more):
+    """Returns an option with a value, whose help ends with its default if that is a single value."""
+    shown = [f"default: {default}"] if isinstance(default, (str, int)) else []
+    return {"metavar": metavar, "help": "; ".join([*filter(None, [help]), *shown]), "default": default, **more}
+
+
+def count(help, default=None, least=1, **more):
+    """Returns an option with an integer."""
+    return value("N", help, default, type=integer(least), **more)
+
+
+def choice(choices, help="", default=None, metavar=None, **more):
+    """Returns an option with one of some values."""
+    return value(metavar, help, default, choices=list(choices), **more)
+
+
+def flag(help):
+    """Returns an option without a value."""
+    return {"action": "store_true", "help": help}
+
+
+def listing(title, described, width):
+    """Returns names with what they are, for the end of a help page."""
+    return "\n".join([f"{title}:", *(f"  {name:<{width}}{what}" for name, what in described.items())])
+
+
+# === The options of several commands ===
+
+TEXT_COLUMN = {"--text-column": value("NAME", default="text")}
+FORM = {
+    "--separator": value("X", "between fields, or tab; default: as found in the file"),
+    "--encoding": value("NAME", "such as cp1252; default: utf-8, or utf-16 with its mark"),
+    "--no-header": flag("the first row is data; columns are numbers from 0"),
+}
+COLUMNS = {
+    **TEXT_COLUMN,
+    "--label-column": value(
+        "NAME",
+        "default: label; with several names, there is one column of 1 and 0 for each label",
+        ["label"],
+        nargs="+",
+    ),
+    "--label-separator": value("X", "between the labels of a text; default: |"),
+    **FORM,
+}
+ADAPTER = {
+    "--adapter": value(
+        "NAME", "adapters that answer; required for an export with several; default: the active ones of a .keras file"
+    )
+}
+VALIDATION_DATA = {
+    "--validation-data": value("FILE", "file of the validation texts; default: a fifth of the training texts")
+}
+ENCODER = {
+    "--encoder": value(
+        "SOURCE",
+        "folder, hf://organization/name, the name of a packaged encoder, or for `train` a model that it wrote, which "
+        "then continues to train",
+        "minilm-l6",
+    )
+}
+RECIPE = {"--recipe": choice(RECIPES, "how the model is adapted", "bert", metavar="RECIPE")}
+SEED = {"--seed": value("N", "seed of all random numbers", 0, type=int)}
+TRAINING = {
+    "--epochs": count("default: the value of the recipe"),
+    "--batch-size": count("default: the value of the recipe"),
+    **SEED,
+}
+ENOUGH_STEPS = ", or more for a small table, so that there are at least 100 steps"
+MEMORY = {
+    "--gradient-accumulation-steps": count("number of batches for one update of the weights; default: 1"),
+    "--rematerialize": flag("compute blocks twice to save memory (Transformers only)"),
+}
+
+
+def data(of):
+    """Returns the option of a required table."""
+    return {"--data": value("FILE", f"{TABLE} of {of}", required=True)}
+
+
+def output(help, default):
+    """Returns the options of the folder that a command writes."""
+    return {"--output": value("FOLDER", help, default), "--overwrite": flag("replace what is in the folder")}
+
+
+# === The commands ===
+
+
+@dataclasses.dataclass
+class Command:
+    """A command: the file in `keras_transfer.cli` with the function of its name, its help page, and its options.
+
+    Of each pair of options in `either`, only one can be given.
+    """
+
+    file: str
+    help: str
+    example: str
+    options: dict
+    notes: tuple = ()
+    either: tuple = ()
+
+
+METHODS = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs a different model from the others.
+RECIPE_NOTES = (listing("Recipes", RECIPES, 28),)
+COMMANDS = {
+    "quickstart": Command(
+        "quickstart",
+        "fine-tune a BERT on questions, and write the model, its report and an export",
+        "keras-transfer quickstart --output questions",
+        {
+            "--dataset": choice(["questions", "trec6"], "default: questions, which are packaged")
+            | {"default": "questions"},
+            "--data-dir": value("FOLDER", "folder with train_5500.label and TREC_10.label, for --dataset trec6"),
+            **RECIPE,
+            **TRAINING,
+            **output("folder for the model", "quickstart_model"),
+        },
+        RECIPE_NOTES,
+    ),
+    "train": Command(
+        "training",
+        "train a model on a table; after Ctrl-C, the same command continues the run",
+        "keras-transfer train --data reviews.csv --text-column review --label-column kind --output classifier",
+        {
+            "--task": choice(TASKS, "; ".join(f"{name}: {what}" for name, what in TASKS.items()))
+            | {"default": "classification"},
+            **data("the training texts"),
+            **VALIDATION_DATA,
+            **COLUMNS,
+            **ENCODER,
+            **RECIPE,
+            **TRAINING,
+            "--epochs": count(f"default: the value of the recipe{ENOUGH_STEPS}"),
+            "--learning-rate": value("RATE", "default: the value of the recipe", type=rate),
+            **MEMORY,
+            "--precision": choice(
+                ["auto", "float32", "mixed_bfloat16"],
+                "of the computation; auto: mixed_bfloat16 where it is fast; default: float32",
+            ),
+            "--sequence-length": count("tokens of a text; default: the length of the encoder"),
+            **output("folder for the model and its report; default: classifier or regressor", None),
+        },
+        RECIPE_NOTES,
+    ),
+    "evaluate": Command(
+        "predictions",
+        "evaluate a model on a table",
+        "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
+        {
+            "model": {"help": f"{MODEL}, or an exported model"},
+            **data("texts with labels"),
+            **COLUMNS,
+            **ADAPTER,
+            "--slice-words": value("WORD", "also score the texts that contain each word", [], nargs="+"),
+            "--report": value("FILE", "HTML page for the report, which is replaced if it exists"),
+        },
+    ),
+    "predict": Command(
+        "predictions",
+        "add predictions to the rows of a table of any size",
+        "keras-transfer predict classifier --data new.csv --output predicted.csv",
+        {
+            "model": {"help": f"{MODEL}, or an exported model"},
+            **data("texts"),
+            **TEXT_COLUMN,
+            **FORM,
+            **ADAPTER,
+            "--output": value("FILE", "file of the same format; default: standard output"),
+            "--overwrite": flag("replace the output file if it exists"),
+            "--workers": count("processes, each with a copy of the model", 1),
+        },
+    ),
+    "classify": Command(
+        "predictions",
+        "print what a model predicts for texts from the command line",
+        'keras-transfer classify classifier "What a film!" "What a bore."',
+        {"model": {"help": f"{MODEL}, or an exported model"}, "texts": {"nargs": "+", "metavar": "text"}, **ADAPTER},
+    ),
+    "export": Command(
+        "exporting",
+        "export a model for TensorFlow Serving, LiteRT or ONNX Runtime",
+        "keras-transfer export classifier --format litert --quantization int8_dynamic --output small",
+        {
+            "model": {"help": f"{MODEL} of any task"},
+            "--format": choice(
+                ["savedmodel", "litert", "onnx"],
+                "savedmodel: takes raw text; litert, onnx: small and fast, without TensorFlow",
+                "savedmodel",
+            ),
+            "--quantization": choice(
+                ["float16", "int8_dynamic"],
+                "int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
+            ),
+            "--pairs": flag("the model takes pairs of texts"),
+            "--adapters": value(
+                "NAME",
+                "two or more adapters, one of which each row of a request names (savedmodel); default: the active ones",
+                nargs="+",
+            ),
+            "--data": value("FILE", f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"),
+            **TEXT_COLUMN,
+            **FORM,
+            "--max-difference": value("X", "write nothing if an output differs from the model by more", type=float),
+            "--min-equal-labels": value("X", "write nothing if a smaller fraction of labels is equal", type=float),
+            "--output": value("FOLDER", "folder for the export", required=True),
+            "--overwrite": flag("replace the output folder if it exists"),
+        },
+    ),
+    "compare": Command(
+        "comparison",
+        "compare recipes for a classifier on your texts, over several seeds",
+        "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
+        {
+            **data("the training texts"),
+            **VALIDATION_DATA,
+            "--test-data": value("FILE", "file of the test texts"),
+            **COLUMNS,
+            **ENCODER,
+            "--methods": choice(
+                METHODS, f"recipes to compare; default: {', '.join(COMPARED)}", COMPARED, nargs="+", metavar="RECIPE"
+            ),
+            "--baseline": choice(METHODS, "default: the first of the methods", metavar="RECIPE"),
+            "--seeds": count("number of seeds", 5),
+            "--epochs": count(f"default: the value of each recipe{ENOUGH_STEPS}"),
+            "--batch-size": count("default: the value of each recipe"),
+            "--results": value(
+                "FILE", "file of the finished runs, which the same command continues", "comparison.jsonl"
+            ),
+            "--markdown": value("FILE", "file for the table"),
+            "--plot": value("FILE", "file for a picture"),
+        },
+        RECIPE_NOTES,
+    ),
+    "pretrain": Command(
+        "pretraining",
+        "pretrain a language model on files of text, from random weights or a checkpoint; after Ctrl-C, the same "
+        "command continues the run",
+        "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
+        {
+            "--corpus": value(
+                "FILE",
+                "files of text: .txt, .jsonl or .csv, each also with .gz, .parquet or .arrow",
+                required=True,
+                nargs="+",
+            ),
+            "--validation-corpus": value("FILE", "files of the validation texts", [], nargs="+"),
+            "--documents": choice(["blank_line", "line"], "what separates the documents of a .txt file", "blank_line"),
+            **TEXT_COLUMN,
+            "--objective": choice(OBJECTIVES, default="masked"),
+            "--vocabulary-size": count("tokens of a new vocabulary; default: 8000", least=300),
+            "--size": choice(
+                ["tiny", "mini", "small", "medium", "base", "tutorial", "large"], "size of a new model; default: tiny"
+            ),
+            "--encoder": value("SOURCE", "checkpoint to continue with, as for `train`, in place of a new model"),
+            "--new-head": flag("the checkpoint has no head for the objective"),
+            "--sequence-length": count("tokens of a row; default: 128, or 70 with --objective awd-lstm"),
+            "--batch-size": count("rows of a batch", 32),
+            "--learning-rate": value("RATE", f"highest rate; default: {RATES}", type=float),
+            "--epochs": count("default: 10"),
+            "--steps": count("number of batches, in place of --epochs, rounded up"),
+            **MEMORY,
+            **SEED,
+            **output("folder for the model", "language_model"),
+        },
+        (listing("Objectives", OBJECTIVES, 12), SIZES),
+        (("--size", "--encoder"), ("--epochs", "--steps")),
+    ),
+    "generate": Command(
+        "pretraining",
+        "continue texts with a causal language model",
+        'keras-transfer generate my_gpt2 "The film was"',
+        {
+            "model": {"help": "folder that `pretrain` wrote with a causal objective, or any such checkpoint"},
+            "prompts": {"nargs": "+", "metavar": "prompt"},
+            "--max-new-tokens": count("", 64),
+            "--sampler": choice(["greedy", "top_p", "top_k"], "how tokens are chosen", "top_p"),
+            **SEED,
+        },
+    ),
+    "launch": Command(
+        "launch",
+        "run a script in several processes of this machine, which `distribute.initialize` connects",
+        "keras-transfer launch --workers 2 train.py --epochs 3",
+        {
+            "--workers": count("number of processes", required=True),
+            "script": {"help": "Python script"},
+            "arguments": {"nargs": argparse.REMAINDER, "help": "arguments of the script"},
+        },
+    ),
+    "info": Command(
+        "info",
+        "print what a checkpoint or a saved model contains, without loading its weights",
+        "keras-transfer info classifier",
+        {
+            "source": {
+                "help": "folder, hf://organization/name, the name of a packaged encoder, or what this library wrote"
+            }
+        },
+    ),
 }
 
 
@@ -109,19 +405,16 @@ class Parser(argparse.ArgumentParser):
     """A parser that suggests the closest name in its errors, and does not accept abbreviated options."""
 
     def __init__(self, *arguments, **options):
-        self.names, self.commands = [], None
+        self.commands = None
         options = {"formatter_class": argparse.RawDescriptionHelpFormatter, **options}
         super().__init__(*arguments, allow_abbrev=False, **options)
-
-    def add_argument(self, *names, **options):
-        self.names += [name for name in names if name.startswith("--")]
-        return super().add_argument(*names, **options)
 
     def parse_args(self, args=None, namespace=None):
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             names = [name.split("=")[0] for name in unknown if name.startswith("--")]
-            hint = _closest(names[0], self.commands.choices[options.command].names) if names else ""
+            known = [name for name in COMMANDS[options.command].options if name.startswith("--")]
+            hint = _closest(names[0], known) if names else ""
             self.commands.choices[options.command].error(f"unrecognized arguments: {' '.join(unknown)}.{hint}")
         return options
 
@@ -153,25 +446,6 @@ def _closest(name, known):
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def integer(least=1):
-    """Returns a function that converts the value of an option to an integer."""
-
-    def convert(text):
-        if not re.fullmatch(r"-?\d+", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}. Received: {text}")
-        return int(text)
-
-    return convert
-
-
-def rate(text):
-    """Converts the value of an option to a positive number."""
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"must be positive and finite. Received: {text}")
-
-
 def make_parser():
     """Returns the parser of the command's arguments."""
     parser = Parser(
@@ -180,303 +454,16 @@ def make_parser():
         epilog=f"For tagging, question answering, embeddings and saved adapters, use the library from Python.\n{GUIDE}",
     )
     parser.add_argument("--version", action=Version, nargs=0, default=argparse.SUPPRESS, help="print it")
-    parser.commands = commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add_command(name, help, *notes):
-        epilog = "\n\n".join([*notes, f"Example:\n  {EXAMPLES[name]}", GUIDE])
-        command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", epilog=epilog)
-        command.add_argument("--traceback", action="store_true", help="show where an error occurred")
-        return command
-
-    recipes = "Recipes:\n" + "\n".join(f"  {name:<28}{what}" for name, what in RECIPES.items())
-
-    command = add_command(
-        "quickstart", "fine-tune a BERT on questions, and write the model, its report and an export", recipes
-    )
-    command.add_argument(
-        "--dataset", choices=["questions", "trec6"], default="questions", help="default: questions, which are packaged"
-    )
-    command.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder with train_5500.label and TREC_10.label, for --dataset trec6"
-    )
-    _add_recipe(command)
-    _add_training(command)
-    _add_output(command, "folder for the model", "quickstart_model")
-
-    command = add_command(
-        "train", "train a model on a table; after Ctrl-C, the same command continues the run", recipes
-    )
-    command.add_argument("--task", choices=list(TASKS), default="classification", help=TASKS_HELP)
-    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of the training texts")
-    _add_validation_data(command)
-    _add_columns(command)
-    _add_encoder(command)
-    _add_recipe(command)
-    _add_training(command, ENOUGH_STEPS)
-    command.add_argument("--learning-rate", type=rate, metavar="RATE", help="default: the value of the recipe")
-    _add_memory(command)
-    command.add_argument(
-        "--precision",
-        choices=["auto", "float32", "mixed_bfloat16"],
-        help="of the computation; auto: mixed_bfloat16 where it is fast; default: float32",
-    )
-    command.add_argument(
-        "--sequence-length", type=integer(), metavar="N", help="tokens of a text; default: the length of the encoder"
-    )
-    _add_output(command, "folder for the model and its report", None, "classifier or regressor")
-
-    command = add_command("evaluate", "evaluate a model on a table")
-    command.add_argument("model", help=f"{MODEL}, or an exported model")
-    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts with labels")
-    _add_columns(command)
-    _add_adapter(command)
-    command.add_argument(
-        "--slice-words", nargs="+", default=[], metavar="WORD", help="also score the texts that contain each word"
-    )
-    command.add_argument("--report", metavar="FILE", help="HTML page for the report, which is replaced if it exists")
-
-    command = add_command("predict", "add predictions to the rows of a table of any size")
-    command.add_argument("model", help=f"{MODEL}, or an exported model")
-    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts")
-    _add_text_column(command)
-    _add_form(command)
-    _add_adapter(command)
-    command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
-    command.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
-    command.add_argument(
-        "--workers", type=integer(), default=1, metavar="N", help="processes, each with a copy of the model; default: 1"
-    )
-
-    command = add_command("classify", "print what a model predicts for texts from the command line")
-    command.add_argument("model", help=f"{MODEL}, or an exported model")
-    command.add_argument("texts", nargs="+", metavar="text")
-    _add_adapter(command)
-
-    command = add_command("export", "export a model for TensorFlow Serving, LiteRT or ONNX Runtime")
-    command.add_argument("model", help=f"{MODEL} of any task")
-    command.add_argument(
-        "--format",
-        choices=["savedmodel", "litert", "onnx"],
-        default="savedmodel",
-        help="savedmodel: takes raw text; litert, onnx: small and fast, without TensorFlow; default: savedmodel",
-    )
-    command.add_argument(
-        "--quantization",
-        choices=["float16", "int8_dynamic"],
-        help="int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
-    )
-    command.add_argument("--pairs", action="store_true", help="the model takes pairs of texts")
-    command.add_argument(
-        "--adapters",
-        nargs="+",
-        metavar="NAME",
-        help="two or more adapters, one of which each row of a request names (savedmodel); default: the active ones",
-    )
-    command.add_argument(
-        "--data", metavar="FILE", help=f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"
-    )
-    _add_text_column(command)
-    _add_form(command)
-    command.add_argument(
-        "--max-difference", type=float, metavar="X", help="write nothing if an output differs from the model by more"
-    )
-    command.add_argument(
-        "--min-equal-labels", type=float, metavar="X", help="write nothing if a smaller fraction of labels is equal"
-    )
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the export")
-    command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
-
-    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs a different model from the others.
-    names = {"choices": methods, "metavar": "RECIPE"}
-    command = add_command("compare", "compare recipes for a classifier on your texts, over several seeds", recipes)
-    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of the training texts")
-    _add_validation_data(command)
-    command.add_argument("--test-data", metavar="FILE", help="file of the test texts")
-    _add_columns(command)
-    _add_encoder(command)
-    shown = ", ".join(COMPARED)
-    command.add_argument(
-        "--methods", nargs="+", default=COMPARED, help=f"recipes to compare; default: {shown}", **names
-    )
-    command.add_argument("--baseline", help="default: the first of the methods", **names)
-    command.add_argument("--seeds", type=integer(), default=5, metavar="N", help="number of seeds; default: 5")
-    command.add_argument(
-        "--epochs", type=integer(), metavar="N", help=f"default: the value of each recipe{ENOUGH_STEPS}"
-    )
-    command.add_argument("--batch-size", type=integer(), metavar="N", help="default: the value of each recipe")
-    command.add_argument(
-        "--results",
-        default="comparison.jsonl",
-        metavar="FILE",
-        help="file of the finished runs, which the same command continues; default: comparison.jsonl",
-    )
-    command.add_argument("--markdown", metavar="FILE", help="file for the table")
-    command.add_argument("--plot", metavar="FILE", help="file for a picture")
-
-    objectives = "\n".join(f"  {name:<12}{what}" for name, what in OBJECTIVES.items())
-    command = add_command(
-        "pretrain",
-        "pretrain a language model on files of text, from random weights or a checkpoint; after Ctrl-C, the same "
-        "command continues the run",
-        f"Objectives:\n{objectives}",
-        SIZES,
-    )
-    files = {"nargs": "+", "metavar": "FILE"}
-    command.add_argument(
-        "--corpus",
-        required=True,
-        help="files of text: .txt, .jsonl or .csv, each also with .gz, .parquet or .arrow",
-        **files,
-    )
-    command.add_argument("--validation-corpus", default=[], help="files of the validation texts", **files)
-    command.add_argument(
-        "--documents",
-        choices=["blank_line", "line"],
-        default="blank_line",
-        help="what separates the documents of a .txt file; default: blank_line",
-    )
-    _add_text_column(command)
-    command.add_argument("--objective", choices=list(OBJECTIVES), default="masked", help="default: masked")
-    command.add_argument(
-        "--vocabulary-size", type=integer(300), metavar="N", help="tokens of a new vocabulary; default: 8000"
-    )
-    start = command.add_mutually_exclusive_group()
-    start.add_argument(
-        "--size",
-        choices=["tiny", "mini", "small", "medium", "base", "tutorial", "large"],
-        help="size of a new model; default: tiny",
-    )
-    start.add_argument(
-        "--encoder", metavar="SOURCE", help="checkpoint to continue with, as for `train`, in place of a new model"
-    )
-    command.add_argument("--new-head", action="store_true", help="the checkpoint has no head for the objective")
-    command.add_argument(
-        "--sequence-length",
-        type=integer(),
-        metavar="N",
-        help="tokens of a row; default: 128, or 70 with --objective awd-lstm",
-    )
-    command.add_argument("--batch-size", type=integer(), default=32, metavar="N", help="rows of a batch; default: 32")
-    command.add_argument(
-        "--learning-rate",
-        type=float,
-        metavar="RATE",
-        help=f"highest rate; default: {RATES}",
-    )
-    length = command.add_mutually_exclusive_group()
-    length.add_argument("--epochs", type=integer(), metavar="N", help="default: 10")
-    length.add_argument(
-        "--steps", type=integer(), metavar="N", help="number of batches, in place of --epochs, rounded up"
-    )
-    _add_memory(command)
-    _add_seed(command)
-    _add_output(command, "folder for the model", "language_model")
-
-    command = add_command("generate", "continue texts with a causal language model")
-    command.add_argument("model", help="folder that `pretrain` wrote with a causal objective, or any such checkpoint")
-    command.add_argument("prompts", nargs="+", metavar="prompt")
-    command.add_argument("--max-new-tokens", type=integer(), default=64, metavar="N", help="default: 64")
-    command.add_argument(
-        "--sampler", choices=["greedy", "top_p", "top_k"], default="top_p", help="how tokens are chosen; default: top_p"
-    )
-    _add_seed(command)
-
-    command = add_command(
-        "launch", "run a script in several processes of this machine, which `distribute.initialize` connects"
-    )
-    command.add_argument("--workers", type=integer(), required=True, metavar="N", help="number of processes")
-    command.add_argument("script", help="Python script")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
-
-    command = add_command("info", "print what a checkpoint or a saved model contains, without loading its weights")
-    command.add_argument(
-        "source", help="folder, hf://organization/name, the name of a packaged encoder, or what this library wrote"
-    )
+    parser.commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        help, epilog = command.help, "\n\n".join([*command.notes, f"Example:\n  {command.example}", GUIDE])
+        page = parser.commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", epilog=epilog)
+        page.add_argument("--traceback", **flag("show where an error occurred"))
+        groups = {first: page.add_mutually_exclusive_group() for first, _ in command.either}
+        groups |= {second: groups[first] for first, second in command.either}
+        for option, settings in command.options.items():
+            groups.get(option, page).add_argument(option, **settings)
     return parser
-
-
-def _add_text_column(command):
-    command.add_argument("--text-column", default="text", metavar="NAME", help="default: text")
-
-
-def _add_form(command):
-    command.add_argument("--separator", metavar="X", help="between fields, or tab; default: as found in the file")
-    command.add_argument("--encoding", metavar="NAME", help="such as cp1252; default: utf-8, or utf-16 with its mark")
-    command.add_argument("--no-header", action="store_true", help="the first row is data; columns are numbers from 0")
-
-
-def _add_columns(command):
-    _add_text_column(command)
-    command.add_argument(
-        "--label-column",
-        nargs="+",
-        default=["label"],
-        metavar="NAME",
-        help="default: label; with several names, there is one column of 1 and 0 for each label",
-    )
-    command.add_argument("--label-separator", metavar="X", help="between the labels of a text; default: |")
-    _add_form(command)
-
-
-def _add_adapter(command):
-    command.add_argument(
-        "--adapter",
-        metavar="NAME",
-        help="adapters that answer; required for an export with several; default: the active ones of a .keras file",
-    )
-
-
-def _add_validation_data(command):
-    command.add_argument(
-        "--validation-data", metavar="FILE", help="file of the validation texts; default: a fifth of the training texts"
-    )
-
-
-def _add_encoder(command):
-    command.add_argument(
-        "--encoder",
-        default="minilm-l6",
-        metavar="SOURCE",
-        help="folder, hf://organization/name, the name of a packaged encoder, or for `train` a model "
-        "that it wrote, which then continues to train; default: minilm-l6",
-    )
-
-
-def _add_recipe(command):
-    command.add_argument(
-        "--recipe",
-        choices=list(RECIPES),
-        default="bert",
-        metavar="RECIPE",
-        help="how the model is adapted; default: bert",
-    )
-
-
-def _add_training(command, more=""):
-    command.add_argument("--epochs", type=integer(), metavar="N", help=f"default: the value of the recipe{more}")
-    command.add_argument("--batch-size", type=integer(), metavar="N", help="default: the value of the recipe")
-    _add_seed(command)
-
-
-def _add_memory(command):
-    command.add_argument(
-        "--gradient-accumulation-steps",
-        type=integer(),
-        metavar="N",
-        help="number of batches for one update of the weights; default: 1",
-    )
-    command.add_argument(
-        "--rematerialize", action="store_true", help="compute blocks twice to save memory (Transformers only)"
-    )
-
-
-def _add_seed(command):
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers; default: 0")
-
-
-def _add_output(command, help, default, shown=None):
-    command.add_argument("--output", default=default, metavar="FOLDER", help=f"{help}; default: {shown or default}")
-    command.add_argument("--overwrite", action="store_true", help="replace what is in the folder")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -488,7 +475,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command == "info" and "keras" not in sys.modules and importlib.util.find_spec("jax") is not None:
             os.environ.setdefault("KERAS_BACKEND", "jax")
         import_backend()
-        module = importlib.import_module(f"keras_transfer.cli.{COMMANDS[command]}")
+        module = importlib.import_module(f"keras_transfer.cli.{COMMANDS[command].file}")
         return getattr(module, command)(**options) or 0
     except BrokenPipeError:  # The reader of the output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
