@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.progress import RunCallback, sync
@@ -164,7 +165,7 @@ class ValidatedAverages(RunCallback):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class NonMonotonicTrigger(ValidatedAverages):
+class NonMonotonicTrigger(Configured, ValidatedAverages):
     """Begins the mean of `NTASGD` when the validation has not improved for several epochs (Merity et al. 2018).
 
     It begins after an epoch whose value is worse than the best value of all epochs at least `patience` epochs earlier.
@@ -227,13 +228,6 @@ class NonMonotonicTrigger(ValidatedAverages):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.values = list(state["values"])
-
-    def get_config(self):
-        return {"patience": self.patience, "monitor": self.monitor}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def _copy(variable):

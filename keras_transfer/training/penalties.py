@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import FLAG, expects, number
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
 from keras_transfer.training.rates import find_path
@@ -15,7 +16,7 @@ from keras_transfer.training.rates import find_path
 log = logging.getLogger("keras_transfer")
 
 
-class Penalty:
+class Penalty(Configured):
     """Base class of the penalties on the distance of weights from their initial values.
 
     A penalty is not part of the loss, so `loss` and `val_loss` remain the task's. Its gradient is added once per
@@ -106,18 +107,6 @@ class Penalty:
         """
         raise NotImplementedError(f"{type(self).__name__} must define `value`.")
 
-    @classmethod
-    def from_config(cls, config):
-        """Returns a penalty from its config.
-
-        Args:
-            config: Dict that `get_config` returned.
-
-        Returns:
-            The penalty.
-        """
-        return cls(**config)
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class L2SP(Penalty):
@@ -190,20 +179,6 @@ class L2SP(Penalty):
         old = sum(_squares(weight - start) for weight, start, _ in weights if start is not None)
         new = sum(_squares(weight) for weight, start, _ in weights if start is None)
         return self.strength * (old / 2 if self.squared else old**0.5) + self.new_strength / 2 * new
-
-    def get_config(self):
-        """Returns the arguments of the penalty.
-
-        Returns:
-            Dict of plain values.
-        """
-        return {
-            "strength": self.strength,
-            "new_strength": self.new_strength,
-            "squared": self.squared,
-            "groups": self.groups,
-            "norms_and_biases": self.norms_and_biases,
-        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -317,7 +292,7 @@ class EWC(Penalty):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class PenaltyLogger(keras.callbacks.Callback):
+class PenaltyLogger(Configured, keras.callbacks.Callback):
     """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
 
     The penalty is not part of the loss. This callback adds its value to the logs of the epoch, and so to the `History`
@@ -357,13 +332,6 @@ class PenaltyLogger(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if logs is not None:
             logs[self.name] = _unwrapped(self.model.optimizer).penalty_value()
-
-    def get_config(self):
-        return {"name": self.name}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def _unwrapped(optimizer):

@@ -1,60 +1,17 @@
 """Plans of a run: gradual unfreezing, chain-thaw, sequential unfreezing and custom stages."""
 
-import functools
 from collections.abc import Sequence
 
 import keras
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import Rule, expects, list_of
 from keras_transfer.training.groups import select_groups
 from keras_transfer.training.stages import LENGTH, Stage, Stages
 
 
-def gradual(groups, epochs=None, steps=None, fraction=0.5, below=None):
-    """Returns the stages of gradual unfreezing. `GradualUnfreezing` describes them."""
-    found = groups[:1] if below is None else select_groups(groups, below)
-    if len(found) != 1:
-        names = [group.name for group in found]
-        raise ValueError(f"Expected a single layer group. Received: {below!r}, which matches {names}")
-    lowest, highest = found[0].depth, groups[-1].depth
-    first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {highest}
-    others = [depth for depth in range(highest, lowest - 1, -1) if depth not in first]
-    trained = [sorted({*first, *others[:count]}) for count in range(len(others) + 1)]
-    return _of_equal_length(trained, epochs, steps, fraction)
-
-
-def chain_thaw(groups, epochs=None, steps=None, fraction=0.75):
-    """Returns the stages of chain-thaw. `ChainThaw` describes them."""
-    new = _new(groups)
-    others = [[group.depth] for group in groups if group.depth not in new]
-    return _of_equal_length([new, *others, "all"], epochs, steps, fraction)
-
-
-def sequential(groups, new_epochs=1, body_epochs=1):
-    """Returns the stages of sequential unfreezing. `SequentialUnfreezing` describes them."""
-    body = [group.depth for group in groups if group.kind != "embeddings"]
-    return [Stage(_new(groups), epochs=new_epochs), Stage(body, epochs=body_epochs), Stage("all")]
-
-
-def linear_probe(groups, learning_rate, fraction=0.5):
-    """Returns the stages of linear probing and fine-tuning. `LinearProbe` describes them."""
-    return [Stage("new", fraction=fraction, learning_rate=learning_rate), Stage("all")]
-
-
-def _of_equal_length(trained, epochs, steps, fraction):
-    """Returns stages of equal length, except that the last one lasts until the run ends."""
-    if epochs is None and steps is None:
-        return [Stage(train, fraction=fraction / max(len(trained) - 1, 1)) for train in trained]
-    return [Stage(train, epochs=epochs, steps=steps) for train in trained]
-
-
-def _new(groups):
-    """Returns the depths of the layer groups that are not pretrained, or of the highest group if all are pretrained."""
-    return [group.depth for group in groups if not group.pretrained] or [groups[-1].depth]
-
-
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class StagedTraining(Stages):
+class StagedTraining(Configured, Stages):
     """Trains only some layer groups in each stage of a run.
 
     The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
@@ -90,35 +47,33 @@ class StagedTraining(Stages):
     ```
     """
 
-    stages: list[Stage]
-
     @expects(stages=list_of(Rule("a `Stage`", lambda value: isinstance(value, Stage)), 1))
     def __init__(self, stages: Sequence[Stage]) -> None:
-        super().__init__(lambda groups: self.stages)
+        super().__init__()
         self.stages = list(stages)
 
-    def get_config(self):
-        return {"stages": [keras.saving.serialize_keras_object(stage) for stage in self.stages]}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls([keras.saving.deserialize_keras_object(stage) for stage in config["stages"]])
+    def plan(self, groups):
+        return self.stages
 
 
-class _Planned(Stages):
-    """Base class of callbacks with the arguments of their plan. Arguments that are `None` use the plan's defaults."""
+class _OfEqualLength(Configured, Stages):
+    """Base class of callbacks whose stages have equal lengths, except that the last one lasts until the run ends."""
 
-    def __init__(self, plan, **arguments):
-        given = {name: value for name, value in arguments.items() if value is not None}
-        super().__init__(functools.partial(plan, **given))
-        self._arguments = arguments
+    def __init__(self, epochs, steps, fraction):
+        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # Raises if the lengths are invalid.
+        super().__init__()
+        self.epochs, self.steps, self.fraction = epochs, steps, fraction
 
-    def get_config(self):
-        return dict(self._arguments)
+    def _stages_that_train(self, selections, fraction):
+        """Returns the stages that train these layer groups, by default in a fraction of the run before the last one."""
+        if self.epochs is None and self.steps is None:
+            share = (self.fraction or fraction) / max(len(selections) - 1, 1)
+            return [Stage(train, fraction=share) for train in selections]
+        return [Stage(train, epochs=self.epochs, steps=self.steps) for train in selections]
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class GradualUnfreezing(_Planned):
+class GradualUnfreezing(_OfEqualLength):
     """Unfreezes the layer groups one at a time from the head down (Howard and Ruder 2018, ULMFiT).
 
     The first stage trains the highest layer group and all new ones. Each subsequent stage adds the next lower layer
@@ -152,12 +107,23 @@ class GradualUnfreezing(_Planned):
         fraction: float | None = None,
         below: str | int | None = None,
     ) -> None:
-        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # Raises if the lengths are invalid.
-        super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, below=below)
+        super().__init__(epochs, steps, fraction)
+        self.below = below
+
+    def plan(self, groups):
+        found = groups[:1] if self.below is None else select_groups(groups, self.below)
+        if len(found) != 1:
+            names = [group.name for group in found]
+            raise ValueError(f"Expected a single layer group. Received: {self.below!r}, which matches {names}")
+        lowest, highest = found[0].depth, groups[-1].depth
+        first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {highest}
+        others = [depth for depth in range(highest, lowest - 1, -1) if depth not in first]
+        trained = [sorted({*first, *others[:count]}) for count in range(len(others) + 1)]
+        return self._stages_that_train(trained, 0.5)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ChainThaw(_Planned):
+class ChainThaw(_OfEqualLength):
     """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
     `StagedTraining` describes what all these methods have in common. DeepMoji's code trains each stage until the
@@ -182,12 +148,16 @@ class ChainThaw(_Planned):
     """
 
     def __init__(self, *, epochs: int | None = None, steps: int | None = None, fraction: float | None = None) -> None:
-        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # Raises if the lengths are invalid.
-        super().__init__(chain_thaw, epochs=epochs, steps=steps, fraction=fraction)
+        super().__init__(epochs, steps, fraction)
+
+    def plan(self, groups):
+        new = _new(groups)
+        others = [[group.depth] for group in groups if group.depth not in new]
+        return self._stages_that_train([new, *others, "all"], 0.75)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SequentialUnfreezing(_Planned):
+class SequentialUnfreezing(Configured, Stages):
     """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
     `StagedTraining` describes what all these methods have in common.
@@ -210,13 +180,27 @@ class SequentialUnfreezing(_Planned):
 
     @expects(new_epochs=LENGTH, body_epochs=LENGTH)
     def __init__(self, *, new_epochs: int = 1, body_epochs: int = 1) -> None:
-        super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)
+        super().__init__()
+        self.new_epochs, self.body_epochs = new_epochs, body_epochs
+
+    def plan(self, groups):
+        body = [group.depth for group in groups if group.kind != "embeddings"]
+        return [Stage(_new(groups), epochs=self.new_epochs), Stage(body, epochs=self.body_epochs), Stage("all")]
 
 
-class LinearProbe(_Planned):
+class LinearProbe(Stages):
     """Trains the new layer groups, then all with an optimizer and a schedule that begin again (LP-FT), for a recipe."""
 
     restarts = True
 
-    def __init__(self, *, learning_rate, fraction=None):
-        super().__init__(linear_probe, learning_rate=learning_rate, fraction=fraction)
+    def __init__(self, *, learning_rate, fraction=0.5):
+        super().__init__()
+        self.probe = Stage("new", fraction=fraction, learning_rate=learning_rate)
+
+    def plan(self, groups):
+        return [self.probe, Stage("all")]
+
+
+def _new(groups):
+    """Returns the depths of the layer groups that are not pretrained, or of the highest group if all are pretrained."""
+    return [group.depth for group in groups if not group.pretrained] or [groups[-1].depth]

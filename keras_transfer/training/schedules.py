@@ -1,13 +1,15 @@
 """Learning rate schedules: slanted triangular, warmup and decay, inverse square root, one cycle, by window length."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import FRACTION, POSITIVE, Rule, expect, expects, integer, list_of, number
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
 
@@ -18,14 +20,14 @@ _RATE = Rule(
 )
 
 
-class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Base class of the schedules, which adds a method that plots them.
+class _Schedule(Configured, keras.optimizers.schedules.LearningRateSchedule):
+    """Base class of the schedules, dataclasses with a method that plots them.
 
     Attributes:
         total_steps: Integer. Length of the schedule, or `None` if it never ends.
     """
 
-    total_steps: Any = None
+    total_steps: Any
     _summit: Any = 0.0  # The step of the highest rate, not always an integer.
 
     @expects(steps=integer(1))
@@ -63,7 +65,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
 class _UpAndDown(_Schedule):
     """A schedule that rises to a peak, falls to its end, and is constant from then on.
 
-    A subclass defines the rates `_first`, `_peak` and `_last`, the steps `_summit` and `_end`, and the shapes `_rise`
+    A subclass defines the rates `_first`, `peak` and `_last`, the steps `_summit` and `_end`, and the shapes `_rise`
     and `_fall`: the height of the rate as a function of the distance from the foot of the slope. Both are between 0 and
     1.
     """
@@ -72,7 +74,7 @@ class _UpAndDown(_Schedule):
 
     def __call__(self, step):
         step = ops.cast(step, "float32")  # A product of two steps could overflow an int32.
-        rising, falling = (foot + (self._peak - foot) * self._height(step) for foot in (self._first, self._last))
+        rising, falling = (foot + (self.peak - foot) * self._height(step) for foot in (self._first, self._last))
         return ops.where(step < self._summit, rising, falling)
 
     def _height(self, step):
@@ -90,6 +92,8 @@ class _UpAndDown(_Schedule):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(peak=POSITIVE, total_steps=integer(1), cut_fraction=number(above=0, below=1), ratio=number(1))
+@dataclasses.dataclass(eq=False)
 class SlantedTriangular(_UpAndDown):
     """A short linear rise and a long linear fall, for fine-tuning (Howard and Ruder 2018, ULMFiT).
 
@@ -123,57 +127,40 @@ class SlantedTriangular(_UpAndDown):
     Source: https://arxiv.org/abs/1801.06146, equation 3.
     """
 
-    @expects(peak=POSITIVE, total_steps=integer(1), cut_fraction=number(above=0, below=1), ratio=number(1))
-    def __init__(self, peak: float, total_steps: int, *, cut_fraction: float = 0.1, ratio: float = 32) -> None:
-        self.peak = self._peak = float(peak)
-        self.total_steps = self._end = int(total_steps)
-        self.cut_fraction, self.ratio = float(cut_fraction), float(ratio)
+    peak: float
+    total_steps: int
+    _: dataclasses.KW_ONLY
+    cut_fraction: float = 0.1
+    ratio: float = 32
+
+    def __post_init__(self):
         self._first = self._last = self.peak / self.ratio
         self._summit = min(max(_part(self.total_steps, self.cut_fraction), 1), self.total_steps - 1)
-
-    def get_config(self):
-        return {
-            "peak": self.peak,
-            "total_steps": self.total_steps,
-            "cut_fraction": self.cut_fraction,
-            "ratio": self.ratio,
-        }
+        self._end = self.total_steps
 
 
+@expects(peak=POSITIVE, total_steps=integer(1), warmup_steps=integer(0), warmup_fraction=FRACTION, end=number(0))
+@dataclasses.dataclass(eq=False)
 class _Warmup(_UpAndDown):
     """A schedule that rises linearly from 0, and falls in a shape that a subclass defines."""
 
-    @expects(peak=POSITIVE, total_steps=integer(1), warmup_steps=integer(0), warmup_fraction=FRACTION, end=number(0))
-    def __init__(
-        self,
-        peak: float,
-        total_steps: int,
-        warmup_steps: int | None = None,
-        warmup_fraction: float = 0.1,
-        end: float = 0.0,
-    ) -> None:
-        expect(end <= peak, "`end` must be at most `peak`.", end=end, peak=peak)
-        self.peak = self._peak = float(peak)
-        self.total_steps = self._end = int(total_steps)
-        self.warmup_steps = None if warmup_steps is None else int(warmup_steps)
-        self.warmup_fraction = float(warmup_fraction)
-        self.end = self._last = float(end)
-        self._summit = _part(total_steps, warmup_fraction) if warmup_steps is None else self.warmup_steps
-        expect(
-            self._summit <= total_steps,
-            "`warmup_steps` must be at most `total_steps`.",
-            warmup_steps=warmup_steps,
-            total_steps=total_steps,
-        )
+    peak: float
+    total_steps: int
+    warmup_steps: int | None = None
+    warmup_fraction: float = 0.1
+    end: float = 0.0
 
-    def get_config(self):
-        return {
-            "peak": self.peak,
-            "total_steps": self.total_steps,
-            "warmup_steps": self.warmup_steps,
-            "warmup_fraction": self.warmup_fraction,
-            "end": self.end,
-        }
+    def __post_init__(self):
+        expect(self.end <= self.peak, "`end` must be at most `peak`.", end=self.end, peak=self.peak)
+        given = self.warmup_steps is not None
+        self._summit = self.warmup_steps if given else _part(self.total_steps, self.warmup_fraction)
+        self._last, self._end = self.end, self.total_steps
+        expect(
+            self._summit <= self.total_steps,
+            "`warmup_steps` must be at most `total_steps`.",
+            warmup_steps=self.warmup_steps,
+            total_steps=self.total_steps,
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -246,6 +233,8 @@ class WarmupCosine(_Warmup):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(peak=POSITIVE, warmup_steps=integer(1))
+@dataclasses.dataclass(eq=False)
 class InverseSquareRoot(_Schedule):
     """A linear rise, and an endless fall with the inverse square root of the step (Vaswani et al. 2017).
 
@@ -271,9 +260,11 @@ class InverseSquareRoot(_Schedule):
     Source: https://arxiv.org/abs/1706.03762, equation 3.
     """
 
-    @expects(peak=POSITIVE, warmup_steps=integer(1))
-    def __init__(self, peak: float, warmup_steps: int) -> None:
-        self.peak, self.warmup_steps = float(peak), int(warmup_steps)
+    peak: float
+    warmup_steps: int
+    total_steps: ClassVar[None] = None
+
+    def __post_init__(self):
         self._summit = self.warmup_steps - 1
 
     @classmethod
@@ -294,11 +285,16 @@ class InverseSquareRoot(_Schedule):
         fraction = (ops.cast(step, "float32") + 1.0) / self.warmup_steps
         return self.peak * ops.minimum(fraction, ops.rsqrt(fraction))
 
-    def get_config(self):
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps}
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(
+    peak=POSITIVE,
+    total_steps=integer(1),
+    warmup_fraction=number(0, below=1),
+    start_factor=number(most=1, above=0),
+    end_factor=FRACTION,
+)
+@dataclasses.dataclass(eq=False)
 class OneCycle(_UpAndDown):
     """A rise and a fall to almost 0, each half a cosine wave (Smith and Topin 2018, in fastai's form).
 
@@ -331,25 +327,14 @@ class OneCycle(_UpAndDown):
     Source: https://arxiv.org/abs/1708.07120. The two phases and the cosines follow fastai and torch.
     """
 
-    @expects(
-        peak=POSITIVE,
-        total_steps=integer(1),
-        warmup_fraction=number(0, below=1),
-        start_factor=number(most=1, above=0),
-        end_factor=FRACTION,
-    )
-    def __init__(
-        self,
-        peak: float,
-        total_steps: int,
-        *,
-        warmup_fraction: float = 0.3,
-        start_factor: float = 1 / 25,
-        end_factor: float = 1 / 1e4,
-    ) -> None:
-        self.peak = self._peak = float(peak)
-        self.total_steps, self.warmup_fraction = int(total_steps), float(warmup_fraction)
-        self.start_factor, self.end_factor = float(start_factor), float(end_factor)
+    peak: float
+    total_steps: int
+    _: dataclasses.KW_ONLY
+    warmup_fraction: float = 0.3
+    start_factor: float = 1 / 25
+    end_factor: float = 1 / 1e4
+
+    def __post_init__(self):
         self._first = self.peak * self.start_factor
         self._last = self._first * self.end_factor
         self._summit = self.warmup_fraction * self.total_steps - 1
@@ -361,17 +346,10 @@ class OneCycle(_UpAndDown):
     def _fall(self, fraction):
         return _half_wave(fraction)
 
-    def get_config(self):
-        return {
-            "peak": self.peak,
-            "total_steps": self.total_steps,
-            "warmup_fraction": self.warmup_fraction,
-            "start_factor": self.start_factor,
-            "end_factor": self.end_factor,
-        }
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(learning_rate=_RATE, lengths=list_of(integer(1)), window=integer(1))
+@dataclasses.dataclass(eq=False)
 class WindowRate(_Schedule):
     """A rate in proportion to the length of each window of `Corpus.streams(lengths=...)` (Merity et al. 2018).
 
@@ -399,10 +377,12 @@ class WindowRate(_Schedule):
     Source: https://arxiv.org/abs/1708.02182, section 5.
     """
 
-    @expects(learning_rate=_RATE, lengths=list_of(integer(1)), window=integer(1))
-    def __init__(self, learning_rate: Any, lengths: Sequence[int], window: int) -> None:
-        self.learning_rate = learning_rate if callable(learning_rate) else float(learning_rate)
-        self.lengths, self.window = [int(length) for length in lengths], int(window)
+    learning_rate: Any
+    lengths: Sequence[int]
+    window: int
+
+    def __post_init__(self):
+        self.lengths = list(self.lengths)
         self.total_steps = len(self.lengths)
         self._factors = np.array([*self.lengths, self.window], "float32") / np.float32(self.window)
 
@@ -410,17 +390,6 @@ class WindowRate(_Schedule):
         base = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
         place = ops.minimum(ops.cast(step, "int32"), self.total_steps)
         return base * ops.take(ops.convert_to_tensor(self._factors), place, axis=0)
-
-    def get_config(self):
-        rate = self.learning_rate
-        rate = keras.saving.serialize_keras_object(rate) if callable(rate) else rate
-        return {"learning_rate": rate, "lengths": self.lengths, "window": self.window}
-
-    @classmethod
-    def from_config(cls, config):
-        rate = config["learning_rate"]
-        rate = keras.saving.deserialize_keras_object(rate) if isinstance(rate, dict) else rate
-        return cls(**{**config, "learning_rate": rate})
 
 
 def _half_wave(fraction):

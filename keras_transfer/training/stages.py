@@ -5,11 +5,11 @@ import copy
 import dataclasses
 import itertools
 import logging
-from typing import Any, Self
 
 import keras
 import numpy as np
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.plots import GREY, new_axes
 from keras_transfer.keras_internals import (
@@ -34,7 +34,7 @@ _LENGTHS = {"epochs": LENGTH, "steps": LENGTH, "fraction": number(most=1, above=
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass
-class Stage:
+class Stage(Configured):
     """A part of a run in which only some layer groups train.
 
     Args:
@@ -73,28 +73,6 @@ class Stage:
             _RATE.check("learning_rate", self.learning_rate)
         self.train = selection_for_config(self.train)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the stage.
-
-        Returns:
-            Dict of plain values.
-        """
-        config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {**config, "learning_rate": keras.saving.serialize_keras_object(self.learning_rate)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Returns a stage from its config.
-
-        Args:
-            config: Dict that `get_config` returned.
-
-        Returns:
-            `Stage`.
-        """
-        rate = keras.saving.deserialize_keras_object(config.get("learning_rate"))
-        return cls(**{**config, "learning_rate": rate})
-
 
 def stage_lengths(stages, total, steps_per_epoch):
     """Returns the length of each stage in steps."""
@@ -109,12 +87,10 @@ def stage_lengths(stages, total, steps_per_epoch):
 
 
 class Stages(RunCallback):
-    """Trains only some layer groups in each stage of a run, according to a plan. `StagedTraining` describes it.
+    """Base class of callbacks that train only some layer groups in each stage. `StagedTraining` describes them.
 
-    Positions in the run are numbers of steps, or of epochs if the number of steps is unknown.
-
-    Args:
-        plan: Function that returns a list of `Stage`s, given the `LayerGroups` of the model.
+    A subclass defines the stages in `plan`. Positions in the run are numbers of steps, or of epochs if the number of
+    steps is unknown.
 
     Attributes:
         stage: Integer. The number of the current stage, counted from 0. `None` outside `fit` and before the first step.
@@ -125,15 +101,14 @@ class Stages(RunCallback):
 
     restarts = False
 
-    def __init__(self, plan):
+    def __init__(self):
         super().__init__()
-        self.plan = plan
         self.stage, self.schedule = None, []
         self._fitted = self._updated = None
 
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
+    def plan(self, groups):
+        """Returns the list of the `Stage`s of a run, given the `LayerGroups` of the model."""
+        raise NotImplementedError
 
     # === The run ===
 

@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import copy
-import hashlib
 import logging
 import math
 import os
@@ -18,36 +17,24 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import FLAG, Rule, expect, expects, integer
-from keras_transfer.core.names import check_order
 from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
-from keras_transfer.keras_internals import layers_within, trainer
+from keras_transfer.keras_internals import trainer
 from keras_transfer.training import checkpoint_files
-from keras_transfer.training.building import build_optimizer
 from keras_transfer.training.progress import RunCallback, sync
-from keras_transfer.training.stages import Stages
+from keras_transfer.training.run_identity import check, describe, rates_of
 from keras_transfer.training.states import (
     has_state,
-    identity_of,
     join,
     load_random_states,
     load_states,
     random_states,
-    rows_digest,
     split,
     state_in_epoch,
-    stateful,
     states_of,
 )
 
 log = logging.getLogger("keras_transfer")
 AGREE_EVERY = 8  # Number of batches between exchanges of signals among processes, each of which waits for the devices.
-
-# Keras numbers names in each process. Dtypes, `trainable` flags and the optimizer's variables are compared separately,
-# and the states of seeds are restored.
-_NOT_COMPARED = {"name", "built_for", "dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
-
-_NOT_COMPARED |= {"checkpoint_settings"}
-_LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -135,8 +122,8 @@ class TrainingCheckpoint(RunCallback):
         self.folder, self.keep, self.signals = folder, int(keep), signals
         self.data, self.callbacks, self.background = data, callbacks, background
         self.stopped_by = None
-        self._background = Background()
-        self._previous_handlers, self._lock, self._fitted = {}, None, None
+        self._writing = self._lock = self._fitted = None
+        self._previous_handlers = {}
         self._short_epoch, self._failed_at = contextlib.ExitStack(), None
 
     # === fit ===
@@ -192,7 +179,6 @@ class TrainingCheckpoint(RunCallback):
         self._others = [callback for callback in others or [] if callback is not self]
         self._data = progress.data if self.data is None else self.data
         self._data = self._data if has_state(self._data) else None
-        self._rows, self._identity = rows_digest(self._data), identity_of(self._data)
         if self._data is None or others is None:
             log.warning(
                 "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
@@ -207,9 +193,7 @@ class TrainingCheckpoint(RunCallback):
                 "number of batches as `save_every`. "
                 f"Received: steps_per_epoch={steps}, and data with {length} batches"
             )
-        schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
-        self._made_with = may_differ(self.model, steps, progress.settings, list(stateful(self._others)), schedule)
-        self._made_for, self._rates = must_agree(self.model), rates_of(self.model.optimizer)
+        self._run = describe(self.model, self._data, self._others, steps, progress.settings)
 
     def on_epoch_begin(self, epoch, logs=None):
         trainer.set_initial_epoch(self._fitted, self._user_epoch)  # `fit` has already read this.
@@ -258,13 +242,13 @@ class TrainingCheckpoint(RunCallback):
 
     def on_train_end(self, logs=None):
         try:
-            in_first_process(self._background.wait, self._fitted)
+            in_first_process(self._wait, self._fitted)
         finally:
             self.close()
 
     def close(self):
         with contextlib.suppress(OSError):  # The error was logged when it occurred.
-            self._background.wait()
+            self._wait()
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
@@ -293,12 +277,8 @@ class TrainingCheckpoint(RunCallback):
             "epoch": epoch,
             "batch": batch,
             "count": self.progress.count,
-            "run": self._made_with,
-            "made for": self._made_for,
-            "rates": self._rates,
+            **self._run,
             "rates now": rates_of(model.optimizer),
-            "rows": self._rows,
-            "data": self._identity,
             "states": split(states, "states", arrays),
         }
         variables = variables_of(model) | arrays
@@ -313,21 +293,26 @@ class TrainingCheckpoint(RunCallback):
         if not self.background:
             in_first_process(write, model)
             return
-        in_first_process(self._background.wait, model)
+        in_first_process(self._wait, model)
         if is_chief(model):
             state = copy.deepcopy(state)
             variables = {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
-            self._background.submit(write)
+            self._writing = in_background(write)
+
+    def _wait(self):
+        """Waits until the last training checkpoint is written, and raises the error if this has failed."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     # === Resuming ===
 
     def _resume_from(self, stored):
         """Checks a training checkpoint against this run and restores it, or prepares to restore it in its epoch."""
         state, epochs = stored.state, self.params["epochs"]
-        self._check(stored)
+        self._run |= check(self._run, stored, self._can_resume_in_epoch(), self.model)
         epoch, batch, self._looked_at = state["epoch"], state["batch"], state["count"]
         self.progress.resume(epoch, batch, state["count"])
-        self._made_for, self._rates = state["made for"], state["rates"]
         load_states(self._others, self._states(stored)["callbacks"])
         if epoch >= epochs or _ended(self._others):
             log.warning(
@@ -342,46 +327,6 @@ class TrainingCheckpoint(RunCallback):
         else:
             self._restore(stored)
         trainer.set_initial_epoch(self._fitted, epoch)
-
-    def _check(self, stored):
-        """Raises an error if a training checkpoint belongs to another run, and warns of smaller differences."""
-        state, run = stored.state, stored.state["run"]
-        if problems := differences(self._made_for, state["made for"]):
-            planned = "_steps=" in "".join(name for name in problems if "accumulation" not in name)
-            reason = (
-                "The schedule was planned for another number of steps, because the epochs, the batch size or the data "
-                "changed. Resume with the same ones. "
-            )
-            raise ValueError(
-                "To resume a run, use the same model and the same optimizer (numbers in names may differ). "
-                f"{reason if planned else ''}For a new run, use another folder. "
-                f"Received: {'; '.join(problems)} ({stored.path})"
-            )
-        configs = run["model"], self._made_with["model"]
-        check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
-        counts = self._made_with["batches"], run["batches"]
-        # Older training checkpoints have no digest of the rows, or do not identify the data.
-        other_rows = None not in (self._rows, state.get("rows")) and self._rows != state["rows"]
-        identities = self._identity, state.get("data")
-        other_data = [] if None in identities else differences(*identities)
-        other_rows = other_rows if self._processes == 1 else agree(int(other_rows), self.model)
-        if state["batch"] and (counts[0] != counts[1] or other_rows or other_data or not self._can_resume_in_epoch()):
-            data = "other inputs, labels or weights" if other_rows else "; ".join(other_data) or "data without a state"
-            data = data if counts[0] == counts[1] else f"{counts[0]} batches"
-            raise ValueError(
-                "To resume in the middle of an epoch, use the same data in the same batches. "
-                f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
-            )
-        others = [*differences(self._made_with, run), *other_data]
-        if other_rows:
-            others.append(f"other inputs, labels or weights than those of the training checkpoint {stored.path}")
-        if others:
-            log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
-        if self._rates not in (state["rates"], state["rates now"]):
-            now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (self._rates, state["rates now"]))
-            log.warning(
-                "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
-            )
 
     def _states(self, stored):
         return join(stored.state["states"], stored.read)
@@ -454,31 +399,23 @@ def _ended(callbacks):
     return any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
 
 
-class Background:
-    """Calls one function at a time in a thread, and the process waits for it before it exits."""
+def in_background(function):
+    """Calls a function in a thread, for which the process waits before it exits. Returns its `Future`.
 
-    def __init__(self):
-        self._call = None
+    Errors are logged at once, and raised by the result of the `Future`.
+    """
 
-    def submit(self, function):
-        """Calls a function without arguments in a thread, and logs its errors. Call `wait` first."""
+    def call():
+        try:
+            function()
+        except OSError as error:
+            log.error("A training checkpoint was not written: %s", error)
+            raise
 
-        def call():
-            try:
-                function()
-            except OSError as error:
-                log.error("A training checkpoint was not written: %s", error)
-                raise
-
-        thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
-        self._call = thread.submit(call)
-        thread.shutdown(wait=False)
-
-    def wait(self):
-        """Waits until the function has returned, and raises its error."""
-        call, self._call = self._call, None
-        if call is not None:
-            call.result()
+    thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
+    future = thread.submit(call)
+    thread.shutdown(wait=False)
+    return future
 
 
 def variables_of(model):
@@ -514,98 +451,3 @@ def _by_kind(tensors):
     for name, value in tensors.items():
         found.setdefault(name.split("/")[0], {})[name] = value
     return found
-
-
-def must_agree(model):
-    """Returns what must be the same to resume, as JSON values: the variables, and the optimizer without its rates."""
-    build_optimizer(model)
-    # The beginning of the path of an optimizer's variable depends on how the optimizer was built.
-    slots = [_describe(variable, variable.path.rpartition("/")[2]) for variable in model.optimizer.variables]
-    variables = {"model": [_describe(variable, variable.path) for variable in model.variables], "optimizer": slots}
-    config = {name: value for name, value in _flat(_config_of(model.optimizer)) if not _is_rate(name, value)}
-    return {"variables": variables, "optimizer": {"class": type(model.optimizer).__name__, **config}}
-
-
-def rates_of(optimizer):
-    """Returns the learning rates in an optimizer's config that are numbers, which callbacks may change, as a list."""
-    return [value for name, value in _flat(_config_of(optimizer)) if _is_rate(name, value)]
-
-
-def may_differ(model, batches, settings, callbacks, schedule):
-    """Returns the settings that influence the result but do not prevent resuming, as JSON values.
-
-    Args:
-        model: Compiled model.
-        batches: Integer or `None`. Number of batches per epoch.
-        settings: Dict of other settings of `fit`.
-        callbacks: List of strings. Names of the callbacks whose state is stored.
-        schedule: List of pairs: a step, and the layer groups that train from this step on.
-    """
-    return {
-        "batches": batches,
-        "backend": keras.backend.backend(),
-        "keras": keras.version(),
-        "loss": _plain(keras.tree.map_structure(_loss, model.loss)),
-        "model": _config_of(model),
-        "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
-        "fit": _plain(settings),
-        "callbacks": callbacks,
-        "weights": [weight.path for weight in model.trainable_weights],
-        "stages": [[start, list(names)] for start, names in schedule],
-    }
-
-
-def differences(ours, theirs):
-    """Returns descriptions of the first three differences between two nested dicts or lists."""
-    ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
-    names = [name for name in {**ours, **theirs} if _unnumbered(ours.get(name)) != _unnumbered(theirs.get(name))]
-    return [f"{name}={ours.get(name)} (training checkpoint: {theirs.get(name)})" for name in names[:3]]
-
-
-def _describe(variable, name):
-    dtype = keras.backend.standardize_dtype(variable.dtype)
-    return f"{name} {'int64' if dtype == 'int32' else dtype} {tuple(variable.shape)}"  # JAX has no 64-bit dtypes.
-
-
-def _loss(loss):
-    name = loss if loss is None or isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-    return {"class": name, **_config_of(loss)} if isinstance(loss, keras.losses.Loss) else name
-
-
-def _config_of(thing):
-    try:
-        return _plain(thing.get_config())
-    except (NotImplementedError, ValueError, TypeError):  # It has no config, so it cannot be compared.
-        return {}
-
-
-def _plain(value):
-    """Returns a config as JSON values, without what is compared separately. Large values become hashes."""
-    if isinstance(value, (dict, list, tuple, str)) and len(value) > _LARGE:
-        parts = value.values() if isinstance(value, dict) else value
-        if isinstance(value, str) or not any(isinstance(part, (dict, list, tuple)) for part in parts):
-            return hashlib.sha256(repr(value).encode()).hexdigest()
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items() if key not in _NOT_COMPARED}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if value is None or isinstance(value, (str, int, float)) else str(type(value))
-
-
-def _flat(value, name=""):
-    """Yields `(name, value)` for each value in nested dicts and lists."""
-    if isinstance(value, (dict, list)):
-        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _flat(part, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value
-
-
-def _is_rate(name, value):
-    return name.rpartition(".")[2] == "learning_rate" and isinstance(value, (int, float))
-
-
-def _unnumbered(value):
-    """Returns a text without Keras's numbers, which differ if a model is built twice in a process."""
-    return re.sub(r"_\d+(?=[_/ ]|$)", "", value) if isinstance(value, str) else value

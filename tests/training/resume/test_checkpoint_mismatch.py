@@ -9,7 +9,8 @@ import pytest
 from keras_transfer.adaptation import LoRA, add_adapters, freeze
 from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
 from keras_transfer.tasks import TextClassifier
-from keras_transfer.training.training_checkpoint import TrainingCheckpoint, differences, may_differ
+from keras_transfer.training.run_identity import differences, may_differ
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.adaptation.adapters import adapter_models
 from tests.helpers import logged
 from tests.tasks.tiny import of_words
