@@ -6,6 +6,7 @@ import os
 import pathlib
 import shlex
 import signal
+import types
 from collections.abc import Callable
 
 import keras
@@ -59,9 +60,6 @@ LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
 _EVERY = 1000  # Number of steps between training checkpoints.
-_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
-_XLNET = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>", "<cls>")
 GENERATOR = "generator"  # The folder of an ELECTRA's generator.
 
 # The rates for WikiText-2.
@@ -70,34 +68,9 @@ _LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, 
 _LONGEST_TEXT = 512  # Windows are parts of texts.
 _LEAST_WIDTH = 64  # Of ELECTRA's generator.
 _LINES_IN_MEMORY = 1_000_000  # A unigram vocabulary is trained on at most this number of lines.
-_BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
-_OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
-_XLNET_ROW = text.Packing(between=["<sep>"], end=["<sep>", "<cls>"], pad="<pad>", segments=(0, 1, 2))
-_OF_XLNET = ("unigram", _XLNET, text.TokenPreprocessor, _XLNET_ROW)
-_OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
 
 
-def pretrain(
-    corpus,
-    validation_corpus,
-    output,
-    overwrite,
-    objective,
-    size,
-    encoder,
-    new_head,
-    vocabulary_size,
-    sequence_length,
-    batch_size,
-    learning_rate,
-    epochs,
-    steps,
-    gradient_accumulation_steps,
-    rematerialize,
-    documents,
-    text_column,
-    seed,
-):
+def pretrain(corpus, validation_corpus, output, overwrite, **options):
     """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
 
     On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
@@ -106,78 +79,46 @@ def pretrain(
     finished.
 
     Args:
-        encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`.
-        new_head: Boolean. Whether the head of the objective is new. Otherwise, the checkpoint has one.
-        steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
-            texts to whole epochs.
+        **options: The other options of the command, which are the settings of the run. `steps` are rounded up to epochs
+            of equal length, and for windows of texts to whole epochs.
     """
-    plan, verbose = PLANS[objective], bar_or_lines()
-    if encoder is None:
-        size, vocabulary_size = size or "tiny", vocabulary_size or 8000
-        one_of(*plan.sizes).check("size", size)
-        if new_head:
-            raise ValueError(
-                "`--new-head` can be used only with `--encoder`. Leave it out: a new model has a new head."
-            )
-    elif vocabulary_size is not None:
-        raise ValueError("`--encoder` and `--vocabulary-size` cannot be combined: the checkpoint has a vocabulary.")
-    if plan.is_recurrent and (gradient_accumulation_steps is not None or rematerialize):
-        raise ValueError("`--gradient-accumulation-steps` and `--rematerialize` cannot be used with an LSTM.")
-    if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
+    plan, verbose = PLANS[options["objective"]], bar_or_lines()
+    options = _complete(plan, options)
+    given = types.SimpleNamespace(**options)
+    if given.encoder is not None and os.path.realpath(given.encoder) == os.path.realpath(output):
         raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
-    learning_rate = learning_rate or plan.rate(size)
-    sequence_length = sequence_length or (WINDOW if plan.is_recurrent else LENGTH)
-    epochs = epochs if steps is not None else epochs or 10
-    settings = {
-        "corpus": run_folder.describe_files(corpus),
-        "validation_corpus": run_folder.describe_files(validation_corpus),
-        "documents": documents,
-        "text_column": text_column,
-        "objective": objective,
-        "size": size,
-        "vocabulary_size": vocabulary_size,
-        "encoder": encoder,
-        "new_head": new_head,
-        "sequence_length": sequence_length,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "epochs": epochs,
-        "steps": steps,
-        "gradient_accumulation_steps": gradient_accumulation_steps,
-        "rematerialize": rematerialize,
-        "seed": seed,
-    }
+    files = {CORPUS: corpus, VALIDATION_CORPUS: validation_corpus}
+    settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
     run_folder.check_run(output, settings, overwrite)
-    corpus, validation_corpus = ([pathlib.Path(path) for path in paths] for paths in (corpus, validation_corpus))
-    keras.utils.set_random_seed(seed)
+    files = {name: [pathlib.Path(path) for path in paths] for name, paths in files.items()}
+    keras.utils.set_random_seed(given.seed)
     with run_folder.running(output, settings, overwrite, _CONTENTS) as folder:
-        if encoder is not None:
-            model = continued_model(plan, encoder, sequence_length, batch_size, new_head)
+        if given.encoder is not None:
+            model = plan.continued_model(given.encoder, given.sequence_length, given.batch_size, given.new_head)
         else:
-            preprocessor = _vocabulary(plan, corpus, folder, (vocabulary_size, sequence_length, text_column))
-            model = new_model(plan, preprocessor, size, batch_size)
+            preprocessor = _vocabulary(plan, files[CORPUS], folder, given)
+            model = plan.new_model(preprocessor, given.size, given.batch_size)
         print(f"{type(model).__name__} with {model.count_params():,} parameters")
         # The corpus for validation comes first, so that an error in the small one does not wait for the large one.
         corpora, rows = {}, {}
-        for name, paths in ((VALIDATION_CORPUS, validation_corpus), (CORPUS, corpus)):
-            if paths:
-                reading = {"documents": documents, "text_column": text_column, "verbose": verbose == 1}
-                corpora[name] = text.Corpus.build(paths, model.preprocessor, folder / name, **reading)
-                batching = {"batch_size": batch_size, "shuffle": name == CORPUS, "seed": seed}
-                rows[name] = plan.rows(corpora[name], sequence_length, **batching)
-        training, validation = rows[CORPUS], rows.get(VALIDATION_CORPUS)
-        if steps is not None:
-            epochs, length = epochs_of_steps(training, len(training), steps)
+        for name in (VALIDATION_CORPUS, CORPUS):
+            if files[name]:
+                reading = {"documents": given.documents, "text_column": given.text_column, "verbose": verbose == 1}
+                corpora[name] = text.Corpus.build(files[name], model.preprocessor, folder / name, **reading)
+                batching = {"batch_size": given.batch_size, "shuffle": name == CORPUS, "seed": given.seed}
+                rows[name] = plan.rows(corpora[name], given.sequence_length, **batching)
+        training, validation, epochs = rows[CORPUS], rows.get(VALIDATION_CORPUS), given.epochs
+        if given.steps is not None:
+            epochs, length = epochs_of_steps(training, len(training), given.steps)
             training = training if length == len(training) else training.take(length)
         total = epochs * len(training)
-        accumulated = None if gradient_accumulation_steps == 1 else gradient_accumulation_steps
         built = corpora[CORPUS]
         print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")
-        if rematerialize:
+        if given.rematerialize:
             adaptation.rematerialize(model)
-        model.compile(plan.optimizer(learning_rate, total, accumulated))
+        accumulated = None if given.gradient_accumulation_steps == 1 else given.gradient_accumulation_steps
+        model.compile(plan.optimizer(given.learning_rate, total, accumulated))
         checkpoint = TrainingCheckpoint(folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM"))
-        averages = plan.is_recurrent and validation is not None
         run_folder.remove_old_model(folder)
         remove_card(folder)
         model.fit(
@@ -185,29 +126,62 @@ def pretrain(
             validation_data=validation,
             epochs=epochs,
             # The checkpoint comes last, so that it contains the state of the other callback.
-            callbacks=[*([NonMonotonicTrigger()] if averages else []), checkpoint],
+            callbacks=[*([] if validation is None else plan.callbacks()), checkpoint],
             verbose=verbose,
         )
         if checkpoint.stopped_by:
             print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
             return 128 + int(signal.Signals[checkpoint.stopped_by])
         if validation is not None:
-            scores = model.evaluate(validation, verbose=0, return_dict=True)
-            words = _count_words(validation_corpus, documents, text_column) if plan.task is tasks.CausalLM else None
+            scores, words = model.evaluate(validation, verbose=0, return_dict=True), None
+            if plan.task is tasks.CausalLM:
+                words = _count_words(files[VALIDATION_CORPUS], given.documents, given.text_column)
             print(f"\nValidation texts: {_scores(plan, scores, corpora[VALIDATION_CORPUS].num_tokens, words)}")
         _write(model, folder)
         run_folder.finish(folder)
-    _say_what_next(folder, objective)
+    name = shlex.quote(str(folder))
+    print(f"\nThe model is in {folder}. To use it:")
+    if plan.task is tasks.CausalLM:
+        print(f'keras-transfer generate {name} "Once upon a time"')
+    print(f"keras-transfer train --data FILE.csv --encoder {name}")
     return 0
 
 
-def _vocabulary(plan, paths, folder, options):
+def _complete(plan, options):
+    """Returns the options of a run with the defaults that depend on others. Raises an error if some do not match."""
+    size, words, is_new = options["size"], options["vocabulary_size"], options["encoder"] is None
+    if is_new:
+        size, words = size or "tiny", words or 8000
+        one_of(*plan.sizes).check("size", size)
+        if options["new_head"]:
+            raise ValueError(
+                "`--new-head` can be used only with `--encoder`. Leave it out: a new model has a new head."
+            )
+    elif words is not None:
+        raise ValueError("`--encoder` and `--vocabulary-size` cannot be combined: the checkpoint has a vocabulary.")
+    if plan.is_recurrent and (options["gradient_accumulation_steps"] is not None or options["rematerialize"]):
+        raise ValueError("`--gradient-accumulation-steps` and `--rematerialize` cannot be used with an LSTM.")
+    return {
+        **options,
+        "size": size,
+        "vocabulary_size": words,
+        "sequence_length": options["sequence_length"] or plan.length,
+        "learning_rate": options["learning_rate"] or plan.rate(size),
+        "epochs": options["epochs"] if options["steps"] is not None else options["epochs"] or 10,
+    }
+
+
+def _vocabulary(plan, paths, folder, given):
     """Returns the preprocessor of a run, whose vocabulary is trained when the run begins."""
+    kind, special_tokens, preprocessor, packing = plan.of_text
+    length = plan.text_length(given.sequence_length)
     if not (folder / TOKENIZER).exists():
-        print(f"Training a vocabulary of {options[0]:,} tokens")
-        preprocessor = new_vocabulary(plan, paths, *options)
-        preprocessor.save(folder / TOKENIZER)
-    return plan.preprocessor.load(folder / TOKENIZER, sequence_length=plan.text_length(options[1]))
+        print(f"Training a vocabulary of {given.vocabulary_size:,} tokens")
+        options = {"special_tokens": special_tokens, "text_column": given.text_column}
+        options |= {"sample": _LINES_IN_MEMORY} if kind == "unigram" else {}
+        tokenizer = text.train_vocabulary(paths, kind, given.vocabulary_size, **options)
+        text.TokenPreprocessor(tokenizer, packing, length).save(folder / TOKENIZER)
+    return preprocessor.load(folder / TOKENIZER, sequence_length=length)
 
 
 def _count_words(paths, documents, text_column):
@@ -246,113 +220,167 @@ def _write(model, folder):
         written.rmdir()
 
 
-def _say_what_next(folder, objective):
-    name = shlex.quote(str(folder))
-    print(f"\nThe model is in {folder}. To use it:")
-    if PLANS[objective].task is tasks.CausalLM:
-        print(f'keras-transfer generate {name} "Once upon a time"')
-    print(f"keras-transfer train --data FILE.csv --encoder {name}")
-
-
-def _windows(corpus, length, *, batch_size, shuffle, seed):
-    return corpus.streams(batch_size, length, seed=seed)
-
-
-def _recurrent(preprocessor, sizes, streams):
-    return tasks.CausalLM(encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, **sizes), preprocessor, streams=streams)
-
-
-def _permutation(preprocessor, sizes):
-    # XLNet uses distances, which have no limit.
-    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}
-    encoder = encoders.XLNetEncoder(preprocessor.vocabulary_size, **sizes, two_streams=True)
-    return tasks.PermutationLM(encoder, preprocessor)
-
-
-def _masked(preprocessor, sizes):
-    return tasks.MaskedLM(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
-
-
-def _electra(preprocessor, sizes, embedding_dim, fraction, hidden_rate):
-    size, sizes = preprocessor.vocabulary_size, {**sizes, "embedding_dim": embedding_dim}
-    small = {**sizes, **_sizes_of_generator(sizes["hidden_dim"], fraction)}
-    return tasks.ReplacedTokenDetection(
-        encoders.ElectraEncoder(size, **sizes),
-        preprocessor,
-        generator=tasks.MaskedLM(encoders.ElectraEncoder(size, **small)),
-        share_embeddings=True,
-        objective=_masking(hidden_rate),
-    )
-
-
-def _causal(preprocessor, sizes):
-    return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+# === What is trained ===
 
 
 def _blocks(packing):
     return lambda corpus, *arguments, **options: corpus.blocks(*arguments, packing=packing, **options)
 
 
-def _bert(preprocessor, sizes):
-    return tasks.BertPretraining(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
-
-
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How a model is pretrained with an objective.
+    """How a Transformer is pretrained with an objective.
 
     Attributes:
-        build: Function that returns the task, given a preprocessor and a dict of the encoder's arguments.
+        of_text: Tuple of the kind of vocabulary, its special tokens, the class of preprocessor and its packing.
         rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
         has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
-        is_recurrent: Boolean. Whether the model carries a state from window to window of the texts.
+        settings: Dict of further arguments of the encoder. `None` leaves an argument out.
     """
 
     task: type
-    build: Callable
-    vocabulary: str
-    special_tokens: tuple
-    preprocessor: type
-    packing: text.Packing
+    encoder: type
+    of_text: tuple
     rows: Callable
     has_perplexity: bool = True
-    is_recurrent: bool = False
-    sizes: dict = dataclasses.field(default_factory=lambda: SIZES)
+    settings: dict = dataclasses.field(default_factory=dict)
+
+    sizes, rates, length, is_recurrent = SIZES, RATES, LENGTH, False
 
     def rate(self, size):
         """Returns the default of the learning rate, for a new model of a size or for a checkpoint (`None`)."""
-        if self.is_recurrent:
-            return RATE_OF_LSTM
-        rates = ELECTRA_RATES if self.sizes is ELECTRA_SIZES else RATES
-        return RATE_OF_CHECKPOINT if size is None else rates[size]
+        return RATE_OF_CHECKPOINT if size is None else self.rates[size]
 
     def optimizer(self, learning_rate, total_steps, accumulated=None):
-        """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
+        """Returns the optimizer of a run.
 
         Args:
-            accumulated: Integer. Number of batches for one update by AdamW, at least 2. Defaults to `None`, one.
+            accumulated: Integer. Number of batches for one update, at least 2. Defaults to `None`, one.
         """
-        if self.is_recurrent:
-            return NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
         schedule = schedules.LinearWarmupDecay(learning_rate, total_steps=total_steps)
         options = {"weight_decay": 0.01, "global_clipnorm": 1.0, "gradient_accumulation_steps": accumulated}
         return FusedAdamW(schedule, **options)
 
+    def callbacks(self):
+        """Returns the callbacks of a run with validation."""
+        return []
+
     def text_length(self, sequence_length):
         """Returns the largest number of ids of a text that the preprocessor keeps, given the length of a row."""
-        return _LONGEST_TEXT if self.is_recurrent else sequence_length
+        return sequence_length
+
+    def arguments(self, size, preprocessor):
+        """Returns a dict of the arguments of a new encoder."""
+        names = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
+        lengths = {"max_sequence_length": max(512, preprocessor.sequence_length)}
+        found = {**dict(zip(names, self.sizes[size])), **lengths, **self.settings}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def new_model(self, preprocessor, size, batch_size):
+        """Returns a task with random weights."""
+        encoder = self.encoder(preprocessor.vocabulary_size, **self.arguments(size, preprocessor))
+        return self.task(encoder, preprocessor, **self.task_options(batch_size))
+
+    def task_options(self, batch_size):
+        """Returns further arguments of a new task."""
+        return {}
+
+    def continued_model(self, source, sequence_length, batch_size, new_head):
+        """Returns the task of a checkpoint."""
+        options = {
+            "sequence_length": sequence_length,
+            **self.options_of(source),
+            **({"head": "new"} if new_head else {}),
+        }
+        return self.checked(self.task.from_pretrained(source, **options))
+
+    def options_of(self, source):
+        """Returns further arguments of the task of a checkpoint."""
+        return {}
+
+    def checked(self, model):
+        """Returns a model if it can be written as a checkpoint."""
+        advice = "Choose another `--objective` for this `--encoder`."
+        check_head(architecture_for(model.encoder), model, "written", advice)
+        return model
 
 
-PLANS = {
-    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
-    "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
-    "electra": Plan(
-        tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), False, sizes=ELECTRA_SIZES
-    ),
-    "permutation": Plan(tasks.PermutationLM, _permutation, *_OF_XLNET, _blocks("full_sentences")),
-    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
-    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True, sizes=LSTM_SIZES),
-}
+class RecurrentPlan(Plan):
+    """How an AWD-LSTM is pretrained, which carries a state from window to window of the texts."""
+
+    sizes, length, is_recurrent = LSTM_SIZES, WINDOW, True
+
+    def rate(self, size):
+        return RATE_OF_LSTM
+
+    def optimizer(self, learning_rate, total_steps, accumulated=None):
+        return NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
+
+    def callbacks(self):
+        return [NonMonotonicTrigger()]
+
+    def text_length(self, sequence_length):
+        return _LONGEST_TEXT
+
+    def arguments(self, size, preprocessor):
+        num_layers, embedding_dim, units, factor = self.sizes[size]
+        dropout = {f"{name}_dropout": factor * rate for name, rate in _LSTM_DROPOUT.items()}
+        penalties = {"activation_penalty": 2.0, "temporal_penalty": 1.0}
+        return {"num_layers": num_layers, "embedding_dim": embedding_dim, "units": units, **dropout, **penalties}
+
+    def task_options(self, batch_size):
+        return {"streams": batch_size}
+
+    def continued_model(self, source, sequence_length, batch_size, new_head):
+        model = self.task.from_pretrained(source, **({"head": "new"} if new_head else {}))
+        if not isinstance(model.encoder, self.encoder):
+            raise ValueError(
+                "`--objective awd-lstm` continues an AWD-LSTM. Use `--objective causal` for other language models. "
+                f"Received: --encoder {source}, with a {type(model.encoder).__name__}"
+            )
+        return self.checked(self.task(model.encoder, model.preprocessor, **self.task_options(batch_size)))
+
+
+class ElectraPlan(Plan):
+    """How an ELECTRA is pretrained together with its generator."""
+
+    sizes, rates = ELECTRA_SIZES, ELECTRA_RATES
+
+    def new_model(self, preprocessor, size, batch_size):
+        *_, embedding_dim, fraction, hidden_rate = self.sizes[size]
+        arguments = {**self.arguments(size, preprocessor), "embedding_dim": embedding_dim}
+        small = {**arguments, **_sizes_of_generator(arguments["hidden_dim"], fraction)}
+        return self.task(
+            self.encoder(preprocessor.vocabulary_size, **arguments),
+            preprocessor,
+            generator=tasks.MaskedLM(self.encoder(preprocessor.vocabulary_size, **small)),
+            share_embeddings=True,
+            objective=_masking(hidden_rate),
+        )
+
+    def options_of(self, source):
+        """Returns the generator and its objective.
+
+        The generator comes from the folder of the checkpoint, or is a new, smaller one. The paper's model of the same
+        size determines its width and the fraction of hidden tokens.
+        """
+        folder, encoder = pathlib.Path(source) / GENERATOR, encoders.Encoder.from_pretrained(source)
+        of_sizes = {sizes[:2]: sizes[-2:] for sizes in self.sizes.values()}
+        sizes = getattr(encoder, "num_layers", None), getattr(encoder, "hidden_dim", None)
+        fraction, hidden_rate = of_sizes.get(sizes, (1 / 4, 0.15))
+        options = {"objective": _masking(hidden_rate)}
+        if folder.is_dir():
+            generator = tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
+            shares = have_same_embeddings(generator.encoder, encoder)
+            return {"generator": generator, "share_embeddings": shares, **options}
+        if not isinstance(encoder, self.encoder):
+            raise ValueError(
+                "`--objective electra` requires an ELECTRA as `--encoder`, because only its checkpoints have the head. "
+                f"Received: {source}, of a {type(encoder).__name__}"
+            )
+        config = {name: value for name, value in encoder.get_config().items() if name not in ("name", "pooling")}
+        small = self.encoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim, fraction)})
+        return {"generator": tasks.MaskedLM(small), "share_embeddings": True, **options}
 
 
 def _masking(hidden_rate):
@@ -365,84 +393,42 @@ def _sizes_of_generator(hidden_dim, fraction):
     return {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": num_heads}
 
 
-def _electra_options(source):
-    """Returns the arguments of `ReplacedTokenDetection` that continue the ELECTRA of a checkpoint.
-
-    The generator comes from the folder of the checkpoint, or is a new, smaller one. The paper's model of the same size
-    determines its width and the fraction of hidden tokens.
-    """
-    folder, encoder = pathlib.Path(source) / GENERATOR, encoders.Encoder.from_pretrained(source)
-    of_sizes = {sizes[:2]: sizes[-2:] for sizes in ELECTRA_SIZES.values()}
-    sizes = getattr(encoder, "num_layers", None), getattr(encoder, "hidden_dim", None)
-    fraction, hidden_rate = of_sizes.get(sizes, (1 / 4, 0.15))
-    options = {"objective": _masking(hidden_rate)}
-    if folder.is_dir():
-        generator = tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
-        shares = have_same_embeddings(generator.encoder, encoder)
-        return {"generator": generator, "share_embeddings": shares, **options}
-    if not isinstance(encoder, encoders.ElectraEncoder):
-        raise ValueError(
-            "`--objective electra` requires an ELECTRA as `--encoder`, because only its checkpoints have the head. "
-            f"Received: {source}, of a {type(encoder).__name__}"
-        )
-    config = {name: value for name, value in encoder.get_config().items() if name not in ("name", "pooling")}
-    small = encoders.ElectraEncoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim, fraction)})
-    return {"generator": tasks.MaskedLM(small), "share_embeddings": True, **options}
-
-
-def new_vocabulary(plan, paths, size, sequence_length, text_column):
-    """Returns a preprocessor whose vocabulary is trained on files."""
-    options = {"special_tokens": plan.special_tokens, "text_column": text_column}
-    if plan.vocabulary == "unigram":
-        options["sample"] = _LINES_IN_MEMORY
-    tokenizer = text.train_vocabulary(paths, plan.vocabulary, size, **options)
-    return text.TokenPreprocessor(tokenizer, plan.packing, plan.text_length(sequence_length))
-
-
-def continued_model(plan, source, sequence_length, batch_size, new_head):
-    """Returns the task of a checkpoint."""
-    options = {"head": "new"} if new_head else {}
-    if plan.task is tasks.ReplacedTokenDetection:
-        options |= _electra_options(source)
-    if not plan.is_recurrent:
-        options["sequence_length"] = sequence_length
-    model = plan.task.from_pretrained(source, **options)
-    if plan.is_recurrent and not isinstance(model.encoder, encoders.AWDLSTMEncoder):
-        raise ValueError(
-            "`--objective awd-lstm` continues an AWD-LSTM. Use `--objective causal` for other language models. "
-            f"Received: --encoder {source}, with a {type(model.encoder).__name__}"
-        )
-    if plan.is_recurrent:
-        model = plan.task(model.encoder, model.preprocessor, streams=batch_size)
-    check_head(architecture_for(model.encoder), model, "written", "Choose another `--objective` for this `--encoder`.")
-    return model
-
-
-def new_model(plan, preprocessor, size, batch_size):
-    """Returns a task with random weights."""
-    if plan.is_recurrent:
-        num_layers, embedding_dim, units, factor = LSTM_SIZES[size]
-        return plan.build(
-            preprocessor,
-            {
-                **{"num_layers": num_layers, "embedding_dim": embedding_dim, "units": units},
-                **{f"{name}_dropout": factor * rate for name, rate in _LSTM_DROPOUT.items()},
-                **{"activation_penalty": 2.0, "temporal_penalty": 1.0},
-            },
-            batch_size,
-        )
-    num_layers, hidden_dim, num_heads, intermediate_dim, *further = plan.sizes[size]
-    return plan.build(
-        preprocessor,
-        {
-            "num_layers": num_layers,
-            "num_heads": num_heads,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "max_sequence_length": max(512, preprocessor.sequence_length),
-        },
-        *further,
-    )
+_OF_BERT = (
+    "wordpiece",
+    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    text.BertPreprocessor,
+    text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1)),
+)
+_OF_XLNET = (
+    "unigram",
+    ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>", "<cls>"),
+    text.TokenPreprocessor,
+    text.Packing(between=["<sep>"], end=["<sep>", "<cls>"], pad="<pad>", segments=(0, 1, 2)),
+)
+_OF_GPT2 = (
+    "byte_bpe",
+    ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>"),
+    text.TokenPreprocessor,
+    text.Packing(pad="<pad>"),
+)
+_XLNET = {"two_streams": True, "max_sequence_length": None}  # Its distances have no limit.
+PLANS = {
+    "masked": Plan(tasks.MaskedLM, encoders.BertEncoder, _OF_BERT, _blocks("full_sentences")),
+    "bert": Plan(tasks.BertPretraining, encoders.BertEncoder, _OF_BERT, text.Corpus.pairs, False),
+    "electra": ElectraPlan(
+        tasks.ReplacedTokenDetection, encoders.ElectraEncoder, _OF_BERT, _blocks("full_sentences"), False
+    ),
+    "permutation": Plan(
+        tasks.PermutationLM, encoders.XLNetEncoder, _OF_XLNET, _blocks("full_sentences"), settings=_XLNET
+    ),
+    "causal": Plan(tasks.CausalLM, encoders.GPT2Encoder, _OF_GPT2, _blocks("stream")),
+    "awd-lstm": RecurrentPlan(
+        tasks.CausalLM,
+        encoders.AWDLSTMEncoder,
+        _OF_GPT2,
+        lambda corpus, length, *, batch_size, shuffle, seed: corpus.streams(batch_size, length, seed=seed),
+    ),
+}
 
 
 def generate(model, prompts, max_new_tokens, sampler, seed):

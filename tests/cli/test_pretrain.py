@@ -251,7 +251,7 @@ def test_an_electra_goes_on_with_the_hidden_tokens_and_the_generator_of_its_size
     sizes = dict(zip(("num_layers", "hidden_dim", "num_heads"), small.get(name, (1, 12, 1))))
     encoder = ElectraEncoder(17, **sizes, intermediate_dim=16, max_sequence_length=32)
     ReplacedTokenDetection(encoder, preprocessor()).save_pretrained(tmp_path / "model")
-    model = pretraining.continued_model(pretraining.PLANS["electra"], tmp_path / "model", 32, 8, new_head=False)
+    model = pretraining.PLANS["electra"].continued_model(tmp_path / "model", 32, 8, new_head=False)
     hidden, width = {"large": (0.25, 4), "base": (0.15, 8), None: (0.15, 4)}[name]
     assert model.objective.mask_selection_rate == hidden and model.objective.mask_token_rate == 0.85
     assert model.generator.encoder.hidden_dim == width and model.share_embeddings
@@ -260,7 +260,7 @@ def test_an_electra_goes_on_with_the_hidden_tokens_and_the_generator_of_its_size
 def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
     monkeypatch.setitem(pretraining.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.25))
     monkeypatch.setattr(pretraining, "_LEAST_WIDTH", 4)
-    model = pretraining.new_model(pretraining.PLANS["electra"], preprocessor(), "tiny", 8)
+    model = pretraining.PLANS["electra"].new_model(preprocessor(), "tiny", 8)
     assert model.share_embeddings and model.generator.encoder.token_embedding is model.encoder.token_embedding
     assert model.encoder.embedding_dim == 12 and model.generator.encoder.hidden_dim == 8
     assert model.objective.mask_selection_rate == 0.25 and model.objective.mask_token_rate == 0.85
