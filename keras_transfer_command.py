@@ -365,8 +365,8 @@ COMMANDS = {
             "--batch-size": count("rows of a batch", 32),
             "--learning-rate": value(
                 "RATE",
-                f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, 0.0002 (base "
-                "and large with --objective electra), 5e-05 (with --encoder), 30 (with --objective awd-lstm)",
+                f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, 0.0002 "
+                "(base and large with --objective electra), 5e-05 (with --encoder), 30 (with --objective awd-lstm)",
                 type=float,
             ),
             "--epochs": count("default: 10"),

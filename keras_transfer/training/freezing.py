@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import did_you_mean, listed, why_no_expression
 from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
 from keras_transfer.training.groups import depth_of, is_norm, layer_groups, select_groups
@@ -124,8 +125,7 @@ def _weights(model, groups, below, paths, norms):
     """Returns the ids of the weights that the arguments select."""
     all_groups = layer_groups(model)
     if below is not None:
-        if groups is not None:
-            raise ValueError(f"Pass either `groups` or `below`. Received: groups={groups!r}, below={below!r}")
+        expect(groups is None, "Pass either `groups` or `below`.", groups=groups, below=below)
         depth = depth_of(model, below)
         if depth == 0:
             raise ValueError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import did_you_mean, why_no_expression
 from keras_transfer.encoders import backbone_groups, is_backbone
 from keras_transfer.keras_internals import layers_within
@@ -108,12 +109,10 @@ def layer_groups(model: Any, groups: Any = None) -> LayerGroups:
     print(keras_transfer.adaptation.layer_groups(model))
     ```
     """
-    if not isinstance(model, keras.layers.Layer):
-        raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
+    expect(isinstance(model, keras.layers.Layer), "`model` must be a Keras model or layer.", model=model)
     if groups is not None:
         _check_groups(groups)
-    if not model.built or not model.weights:
-        raise ValueError(f"`model` must have weights. Build or call it first. Received: model={model!r}")
+    expect(model.built and model.weights, "`model` must have weights. Build or call it first.", model=model)
     remaining = {id(weight): weight for weight in model.weights}
     found = LayerGroups()
     for name, kind, parts, pretrained in _raw_groups(model):

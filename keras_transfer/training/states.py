@@ -6,8 +6,6 @@ import sys
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import data_digest
-from keras_transfer.data import Batches
 from keras_transfer.keras_internals import keras_callbacks
 
 _ARRAY, _BYTES, _TORCH = "array in this file", "bytes in this file", "tensor of torch in this file"
@@ -16,36 +14,6 @@ _ARRAY, _BYTES, _TORCH = "array in this file", "bytes in this file", "tensor of 
 def has_state(value):
     """Returns whether an object has the methods `state_dict` and `load_state_dict`."""
     return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
-
-
-def state_in_epoch(data, beginning, batch):
-    """Returns the state of data after a batch of an epoch.
-
-    Args:
-        data: Object with a state, and optionally a method `state_in_epoch`.
-        beginning: Dict. Its state at the beginning of the epoch.
-        batch: Integer. Number of batches that have been consumed.
-    """
-    return data.state_in_epoch() if hasattr(data, "state_in_epoch") else {**beginning, "batch": batch}
-
-
-def rows_digest(data):
-    """Returns a digest of the inputs, labels and weights of `Batches`, or `None` for other data.
-
-    Inputs in files, such as those of a corpus, are not part of it.
-    """
-    if not isinstance(data, Batches):
-        return None
-    in_memory = [
-        isinstance(column, np.ndarray) and not isinstance(column, np.memmap) for column in data.inputs.values()
-    ]
-    inputs = {name: column for (name, column), whole in zip(data.inputs.items(), in_memory) if whole}
-    return data_digest([inputs, data.labels, data.sample_weight])
-
-
-def identity_of(data):
-    """Returns the dict of JSON values that identifies `Batches` besides their rows, or `None` for other data."""
-    return data.identity() if isinstance(data, Batches) else None
 
 
 def split(value, name, arrays):
@@ -96,7 +64,8 @@ def join(value, read):
 
 def states_of(callbacks):
     """Returns a dict from unique names to the states of the callbacks that have one."""
-    return {name: _state_of(callback) for name, callback in stateful(callbacks).items()}
+    found = stateful(callbacks)
+    return {name: each.state_dict() if has_state(each) else _attributes(each) for name, each in found.items()}
 
 
 def stateful(callbacks):
@@ -109,9 +78,7 @@ def stateful(callbacks):
     return found
 
 
-def _state_of(callback):
-    if has_state(callback):
-        return callback.state_dict()
+def _attributes(callback):
     return {name: getattr(callback, name) for name in keras_callbacks.callback_attributes(callback)}
 
 

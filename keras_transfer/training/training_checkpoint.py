@@ -29,7 +29,6 @@ from keras_transfer.training.states import (
     load_states,
     random_states,
     split,
-    state_in_epoch,
     states_of,
 )
 
@@ -271,7 +270,8 @@ class TrainingCheckpoint(RunCallback):
         sync(model)
         data = None if self._data is None else self._data.state_dict()
         if batch:  # Batches may be prefetched, so the state of the data itself may be ahead.
-            data = state_in_epoch(self._data, self._beginning, batch)
+            has_own = hasattr(self._data, "state_in_epoch")
+            data = self._data.state_in_epoch() if has_own else {**self._beginning, "batch": batch}
         arrays, states = {}, {"data": data, "callbacks": states_of(self._others), "random": random_states()}
         state = {
             "epoch": epoch,
