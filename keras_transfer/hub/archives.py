@@ -6,7 +6,7 @@ import re
 import tarfile
 import zlib
 
-from keras_transfer.hub.errors import HubError, one_line
+from keras_transfer.hub.errors import HubError, one_line, require
 
 # Larger than the largest text modules (4.8 billion float32 parameters take 18 GiB), smaller than most disks.
 MAX_BYTES = 32 * 2**30
@@ -71,16 +71,12 @@ class _Archive:
         """Yields the path and the size of each member (`None` for a folder). The caller then reads its `content`."""
         own, shared, header_bytes = {}, {}, 0  # records of the next member, and of all that follow
         for count, header in enumerate(self._headers(), 1):
-            if count > MAX_MEMBERS:
-                raise HubError(f"Expected at most {MAX_MEMBERS:,} members. Received: at least {count:,}")
+            require(count <= MAX_MEMBERS, f"Expected at most {MAX_MEMBERS:,} members.", f"at least {count:,}")
             size = _non_negative(header.size)
             if header.type in _PAX | _LONG_NAMES:
                 header_bytes += size
-                if header_bytes > MAX_HEADER_BYTES:
-                    raise HubError(
-                        f"Expected at most {MAX_HEADER_BYTES:,} bytes of extended headers. "
-                        f"Received: at least {header_bytes:,}"
-                    )
+                rule = f"Expected at most {MAX_HEADER_BYTES:,} bytes of extended headers."
+                require(header_bytes <= MAX_HEADER_BYTES, rule, f"at least {header_bytes:,}")
                 content = b"".join(self.content(size))
                 if header.type in _PAX:
                     (shared if header.type == tarfile.XGLTYPE else own).update(_records(content))
@@ -90,17 +86,12 @@ class _Archive:
             records, own = shared | own, {}
             name = records[b"path"].decode(errors="surrogateescape") if b"path" in records else header.name
             path = pathlib.PureWindowsPath(name)  # handles all separators and drives, on any system
-            if path.anchor or ".." in path.parts:
-                raise HubError(f"Expected members inside the archive's folder. Received: {name!r}")
-            if header.type == tarfile.DIRTYPE:
-                yield name, None
-            elif header.type in _FILES and _SPARSE not in records:
-                yield name, _non_negative(int(records.get(b"size", size)))
-            else:
-                raise HubError(
-                    f"Expected only files and folders, no links, devices or pipes. Received: {name!r} of tar type "
-                    f"{header.type!r}"
-                )
+            is_inside = not path.anchor and ".." not in path.parts
+            require(is_inside, "Expected members inside the archive's folder.", repr(name))
+            is_folder, is_file = header.type == tarfile.DIRTYPE, header.type in _FILES and _SPARSE not in records
+            rule = "Expected only files and folders, no links, devices or pipes."
+            require(is_folder or is_file, rule, f"{name!r} of tar type {header.type!r}")
+            yield name, None if is_folder else _non_negative(int(records.get(b"size", size)))
         if own:
             raise tarfile.ReadError("an extended header without its member")
 
@@ -130,10 +121,8 @@ class _Archive:
         data = self._file.read(size)
         self._count += len(data)
         if self._count > self._max_bytes:
-            raise HubError(
-                f"Expected at most {self._max_bytes:,} bytes when unpacked. To allow more, call `resolve` with a "
-                f"larger `max_bytes`. Received: at least {self._count:,}"
-            )
+            advice = "To allow more, call `resolve` with a larger `max_bytes`. Received: at least"
+            raise HubError(f"Expected at most {self._max_bytes:,} bytes when unpacked. {advice} {self._count:,}")
         return data
 
 

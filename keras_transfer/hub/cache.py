@@ -11,7 +11,7 @@ import stat
 import tempfile
 
 from keras_transfer.hub.archives import CHUNK, find_module, unpack, why_incomplete
-from keras_transfer.hub.errors import HubError, one_line, shown
+from keras_transfer.hub.errors import HubError, one_line, require, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Cache:
         file.seek(0)
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        if self.sha256 not in (None, checksum):
-            raise HubError(f"The archive {shown(name)} must have the sha256 {self.sha256}. Received: {checksum}")
+        rule = f"The archive {shown(name)} must have the sha256 {self.sha256}."
+        require(self.sha256 in (None, checksum), rule, checksum)
         return checksum
 
     def _install(self, file, place, name, checksum):
@@ -104,11 +104,8 @@ class Cache:
             new.mkdir()
             unpack(file, new, self.max_bytes, shown(name))
             module = find_module(new)
-            if module is None:
-                raise HubError(
-                    "An archive must contain one complete module, at the top level or in one folder. "
-                    f"Received: {shown(name)} with {why_incomplete(new)}"
-                )
+            rule = "An archive must contain one complete module, at the top level or in one folder."
+            require(module is not None, rule, module or f"{shown(name)} with {why_incomplete(new)}")
             lines = f"Module: {shown(name)}\nSHA256: {checksum}\nContent: {_content_checksum(module)}\n"
             record.write_text(lines, "utf-8", "backslashreplace")
             for path in scratch.rglob("*"):  # the umask may allow it
@@ -127,11 +124,8 @@ class Cache:
                 else:  # last, so that a record never belongs to another archive's module
                     record.replace(_record(place))
                     break
-        module = self._usable(place)
-        if module is None:
-            raise HubError(
-                f"Another process replaced the module in the cache. Try again. Received: {shown(name)} in {place}"
-            )
+        module, rule = self._usable(place), "Another process replaced the module in the cache. Try again."
+        require(module is not None, rule, f"{shown(name)} in {place}")
         return module
 
 

@@ -7,6 +7,12 @@ class HubError(ValueError):
     """A module cannot be loaded or used as requested. The message says what to do."""
 
 
+def require(is_met, rule, received):
+    """Raises a `HubError` with a rule, as one sentence, and what was received instead, unless it is met."""
+    if not is_met:
+        raise HubError(f"{rule} Received: {received}")
+
+
 def one_line(error):
     """Returns an exception in one line: its type and the start of its message, without secrets in URLs."""
     text = " ".join(str(error).split())[:1000]

@@ -13,7 +13,7 @@ import urllib.request
 from keras_transfer.core.expect import Rule, expects, integer
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
-from keras_transfer.hub.errors import HubError, one_line, shown
+from keras_transfer.hub.errors import HubError, one_line, require, shown
 from keras_transfer.keras_internals import hub_modules
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -81,8 +81,7 @@ def resolve(
     """
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
-    if "://" in str(folder):
-        raise HubError(f"The cache must be a local folder. Pass `cache_dir`. Received: {folder!r}")
+    require("://" not in str(folder), "The cache must be a local folder. Pass `cache_dir`.", repr(folder))
     cache = Cache(pathlib.Path(folder), sha256 and sha256.lower(), max_bytes)
     try:
         if path := resolve_with_registered(handle):
@@ -108,16 +107,12 @@ def resolve(
 
 
 def _from_resolver(path, handle, cache):
-    if cache.sha256 is not None:
-        raise HubError(
-            "`sha256` cannot be used with a handle of a registered resolver. "
-            f"Received: sha256={cache.sha256!r} for {shown(handle)!r}"
-        )
+    received = f"sha256={cache.sha256!r} for {shown(handle)!r}"
+    require(cache.sha256 is None, "`sha256` cannot be used with a handle of a registered resolver.", received)
     if "://" in path:
         return _from_tensorflow(path, cache)
-    if not os.path.isdir(path):
-        name = shown(handle)
-        raise HubError(f"The registered resolver of {name!r} must return an existing folder. Received: {path!r}")
+    rule = f"The registered resolver of {shown(handle)!r} must return an existing folder."
+    require(os.path.isdir(path), rule, repr(path))
     return _check_complete(pathlib.Path(path))
 
 
@@ -133,12 +128,9 @@ def _from_disk(path, cache):
     if os.path.isdir(path):
         _refuse_checksum(path, cache)
         return _check_complete(pathlib.Path(path))
-    if os.path.isfile(path):
-        return cache.unpack(path)
-    raise HubError(
-        "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name on Kaggle such as "
-        f"'google/nnlm/tensorFlow2/en-dim128/1'. Received: {path!r}"
-    )
+    rule = "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name on Kaggle such as "
+    require(os.path.isfile(path), f"{rule}'google/nnlm/tensorFlow2/en-dim128/1'.", repr(path))
+    return cache.unpack(path)
 
 
 def _from_kaggle(name):
@@ -196,25 +188,21 @@ def _from_tensorflow(url, cache):
 
 
 def _check_complete(folder):
-    if problem := why_incomplete(folder):
-        raise HubError(f"A module must be a folder with a complete SavedModel. Received: {folder} with {problem}")
+    problem = why_incomplete(folder)
+    require(not problem, "A module must be a folder with a complete SavedModel.", f"{folder} with {problem}")
     return folder
 
 
 def _refuse_checksum(name, cache):
-    if cache.sha256 is not None:
-        raise HubError(f"`sha256` requires the path or URL of an archive. Received: {shown(name)!r}")
+    require(cache.sha256 is None, "`sha256` requires the path or URL of an archive.", repr(shown(name)))
 
 
 def check_url(url):
     """Raises a HubError if Python cannot open a URL and would print it, with its secrets, in the traceback."""
-    if re.match(r"[^/]+//[^/?#]*@", url):
-        raise HubError(
-            "A URL must not contain a user name or a password. Download the archive and pass its path. "
-            f"Received: {shown(url)!r}"
-        )
-    if re.search(r"[\x00-\x20\x7f]", url):
-        raise HubError(f"A URL must not contain spaces or control characters. Received: {shown(url)!r}")
+    rule = "A URL must not contain a user name or a password. Download the archive and pass its path."
+    require(not re.match(r"[^/]+//[^/?#]*@", url), rule, repr(shown(url)))
+    rule = "A URL must not contain spaces or control characters."
+    require(not re.search(r"[\x00-\x20\x7f]", url), rule, repr(shown(url)))
 
 
 def open_url(url):
@@ -253,12 +241,11 @@ def resolve_with_registered(handle):
                 f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
                 f"Received: {shown(handle)!r}: {one_line(error)}"
             ) from error
-        if isinstance(path, (str, os.PathLike)) and path:
-            return os.fspath(path)
-        raise HubError(
-            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
-            f"folder. Received: {path!r} for {shown(handle)!r}"
+        rule = (
+            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a folder."
         )
+        require(isinstance(path, (str, os.PathLike)) and path, rule, f"{path!r} for {shown(handle)!r}")
+        return os.fspath(path)
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.hub.errors import HubError, one_line, shown
+from keras_transfer.hub.errors import HubError, one_line, require, shown
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.module import open_module
 from keras_transfer.hub.tensors import as_tensors, describe, placeholders, spec_of, symbolic, with_shape
@@ -161,22 +161,16 @@ class HubLayer(keras.layers.Layer):
         """Returns the key of the output to return, or None for all that the module returns."""
         key, as_dict = self.output_key, self.signature_outputs_as_dict
         if not self._module.by_name:
-            if as_dict:
-                raise HubError("`signature_outputs_as_dict=True` requires `signature`. Received: signature=None")
+            require(not as_dict, "`signature_outputs_as_dict=True` requires `signature`.", "signature=None")
             return key
         if as_dict:
-            if key is not None:
-                raise HubError(
-                    f"`output_key` and `signature_outputs_as_dict` cannot be combined. Received: output_key={key!r}"
-                )
+            rule = "`output_key` and `signature_outputs_as_dict` cannot be combined."
+            require(key is None, rule, f"output_key={key!r}")
             return None
         names = sorted(self._module.function.structured_outputs)
         chosen = key or (names[0] if len(names) == 1 else "default")
-        if chosen not in names:
-            raise HubError(
-                f"Invalid value for argument `output_key`. Expected one of {names}, or "
-                f"`signature_outputs_as_dict=True`. Received: output_key={key!r}"
-            )
+        rule = f"`output_key` is invalid. Expected one of {names}, or `signature_outputs_as_dict=True`."
+        require(chosen in names, rule, f"output_key={key!r}")
         return chosen
 
     def _check_trainable(self):
@@ -184,16 +178,16 @@ class HubLayer(keras.layers.Layer):
             return
         import tensorflow as tf
 
-        if self._module.frozen_because:
-            raise HubError(f"The module cannot be trained: {self._module.frozen_because}. Received: trainable=True")
+        reason = self._module.frozen_because
+        require(not reason, f"The module cannot be trained: {reason}.", "trainable=True")
         strategy = tf.distribute.get_strategy()
         if strategy.num_replicas_in_sync == 1:
             return
-        if not all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables)):
-            raise HubError(
-                "To train a module on several replicas, create the layer inside `strategy.scope()`. If you pass a "
-                f"loaded object, load it there too. Received: {self.name!r}, created outside the scope"
-            )
+        in_scope = all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables))
+        rule = (
+            "To train a module on several replicas, create the layer inside `strategy.scope()`. If you pass a loaded "
+        )
+        require(in_scope, f"{rule}object, load it there too.", f"{self.name!r}, created outside the scope")
         if not isinstance(self.handle, str) and self._module.takes_training:
             on_read = tf.VariableSynchronization.ON_READ
             others = [each for each in self._module.other_variables if each.dtype.is_floating]
@@ -204,10 +198,8 @@ class HubLayer(keras.layers.Layer):
                         "Create these variables with `synchronization=tf.VariableSynchronization.ON_READ` and "
                         "`aggregation=tf.VariableAggregation.MEAN`."
                     )
-                raise HubError(
-                    "Training would update these statistics from the first replica only. "
-                    f"{advice} Received: handle={self.handle!r} with {moving}"
-                )
+                rule = f"Training would update these statistics from the first replica only. {advice}"
+                raise HubError(f"{rule} Received: handle={self.handle!r} with {moving}")
 
     @property
     def resolved_object(self) -> Any:
@@ -262,9 +254,10 @@ class HubLayer(keras.layers.Layer):
             options["training"] = bool(training) and self.trainable
         outputs = self._module(inputs, **options)
         if self._chosen_output is not None:
-            if not isinstance(outputs, dict) or self._chosen_output not in outputs:
-                raise HubError(f"The module returns {describe(outputs)}. Received: output_key={self._chosen_output!r}")
-            outputs = outputs[self._chosen_output]
+            key = self._chosen_output
+            has_key = isinstance(outputs, dict) and key in outputs
+            require(has_key, f"The module returns {describe(outputs)}.", f"output_key={key!r}")
+            outputs = outputs[key]
         if self.output_shape is None:
             return outputs
         batch = keras.tree.flatten(inputs)[0].shape[:1]
@@ -346,10 +339,10 @@ def _open(handle, tags, signature, load_options, sha256):
         if is_tf1:
             return open_tf1_module(loaded, folder, tags, signature or "default")
         return open_module(loaded, signature, name=repr(shown(handle)))
-    if not callable(handle) and not hasattr(handle, "signatures"):
-        raise HubError(f"`handle` must be a string, a path, a loaded SavedModel or a callable. Received: {handle!r}")
-    if (tags, load_options, sha256) != (None, None, None):
-        raise HubError(f"`tags`, `load_options` and `sha256` require a path or a URL. Received: handle={handle!r}")
+    rule = "`handle` must be a string, a path, a loaded SavedModel or a callable."
+    require(callable(handle) or hasattr(handle, "signatures"), rule, repr(handle))
+    rule = "`tags`, `load_options` and `sha256` require a path or a URL."
+    require(tags is load_options is sha256 is None, rule, f"handle={handle!r}")
     if is_loaded_tf1_module(handle):
         return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
@@ -360,8 +353,8 @@ def _standardized(tags):
     if tags is None:
         return None
     tags = [tags] if isinstance(tags, str) else tags
-    if not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags):
-        raise HubError(f"`tags` must be a string or a list of strings. Received: tags={tags!r}")
+    are_texts = isinstance(tags, (list, tuple, set, frozenset)) and all(isinstance(tag, str) for tag in tags)
+    require(are_texts, "`tags` must be a string or a list of strings.", f"tags={tags!r}")
     return sorted(tags)
 
 
@@ -391,8 +384,8 @@ def _input_dtype(module, given):
     given = given and keras.backend.standardize_dtype(given)
     if given == "float32" and dtypes and given not in dtypes:
         given = None
-    if given and dtypes and given not in dtypes:
-        raise HubError(f"The module takes {describe(module.input_specs[0])}. Received: dtype={given!r}")
+    if given and dtypes:
+        require(given in dtypes, f"The module takes {describe(module.input_specs[0])}.", f"dtype={given!r}")
     return given or next(iter(dtypes), "float32")
 
 

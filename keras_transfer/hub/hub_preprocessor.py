@@ -4,7 +4,7 @@ import os
 
 import keras
 
-from keras_transfer.hub.errors import HubError, shown
+from keras_transfer.hub.errors import HubError, require, shown
 from keras_transfer.hub.hub_encoder import TOKEN_INPUTS
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.tensors import describe
@@ -64,9 +64,8 @@ class HubPreprocessor(Preprocessor):
         parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
         if not (callable(self.module) if sequence_length is None else parts):
             wanted = "be callable" if sequence_length is None else "have `tokenize` and `bert_pack_inputs`"
-            raise HubError(
-                f"A preprocessing module must {wanted}. Received: {shown(self.handle)!r}, {sequence_length=}"
-            )
+            received = f"{shown(self.handle)!r}, {sequence_length=}"
+            raise HubError(f"A preprocessing module must {wanted}. Received: {received}")
 
     def call(self, texts, sequence_length=None):
         length = self.sequence_length if sequence_length in (None, "longest") else sequence_length
@@ -74,20 +73,15 @@ class HubPreprocessor(Preprocessor):
             outputs = self.module(texts)
         else:
             outputs = self._packed(texts if isinstance(texts, tuple) else (texts,), length)
-        if not isinstance(outputs, dict) or not outputs.keys() <= TOKEN_INPUTS.keys():
-            raise HubError(
-                f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}. Received: {describe(outputs)}"
-            )
+        are_known = isinstance(outputs, dict) and outputs.keys() <= TOKEN_INPUTS.keys()
+        require(are_known, f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}.", describe(outputs))
         return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
 
     def _packed(self, texts, length):
         import tensorflow as tf
 
-        if not hasattr(self.module, "bert_pack_inputs"):
-            raise HubError(
-                "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`. "
-                f"Received: {shown(self.handle)!r}"
-            )
+        rule = "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`."
+        require(hasattr(self.module, "bert_pack_inputs"), rule, repr(shown(self.handle)))
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}
         return self.module.bert_pack_inputs(segments, **options)

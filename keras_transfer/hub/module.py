@@ -5,7 +5,7 @@ import inspect
 
 import keras
 
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import require
 from keras_transfer.hub.tensors import best_fit, cast
 
 
@@ -67,8 +67,8 @@ class Module:
             if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
                 return
             known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
-        if not set(known).issuperset(arguments):
-            raise HubError(f"Unknown arguments. The module accepts {known}. Received: arguments={dict(arguments)}")
+        rule = f"Unknown arguments. The module accepts {known}."
+        require(set(known).issuperset(arguments), rule, f"arguments={dict(arguments)}")
 
 
 def open_module(loaded, signature=None, name="the module"):
@@ -81,24 +81,18 @@ def open_module(loaded, signature=None, name="the module"):
             Keras export.
     """
     signatures = getattr(loaded, "signatures", {})
+    rule, received = f"`signature` must be one of {sorted(signatures)}", f"signature={signature!r}"
     if signature is not None:
-        if signature not in signatures:
-            raise HubError(
-                f"`signature` must be one of {sorted(signatures)} for {name}. Received: signature={signature!r}"
-            )
+        require(signature in signatures, f"{rule} for {name}.", received)
         function = signatures[signature]
         specs, takes_training = [function.structured_input_signature[1]], False
     else:
         function = loaded if callable(loaded) else getattr(loaded, "serve", None)
-        if function is None:
-            raise HubError(
-                f"`signature` must be one of {sorted(signatures)}, because {name} is not callable. "
-                "Received: signature=None"
-            )
+        require(function is not None, f"{rule}, because {name} is not callable.", received)
         specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))
-    if not all(map(callable, losses)):
-        raise HubError(f"`regularization_losses` of {name} must be callables that return a scalar. Received: {losses}")
+    rule = f"`regularization_losses` of {name} must be callables that return a scalar."
+    require(all(map(callable, losses)), rule, losses)
     trainable, others = _variables(loaded, function)
     by_name = signature is not None
     unwatched = [variable.name for variable in trainable if not variable.trainable]

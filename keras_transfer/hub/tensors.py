@@ -6,7 +6,7 @@ import reprlib
 import keras
 import numpy as np
 
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, require
 
 
 def as_tensors(nest):
@@ -44,8 +44,8 @@ def symbolic(tensor):
     import tensorflow as tf
 
     spec = spec_of(tensor)
-    if spec.shape.rank is None:
-        raise HubError(f"The module does not specify its output shape. Pass `output_shape`. Received: {describe(spec)}")
+    rule = "The module does not specify its output shape. Pass `output_shape`."
+    require(spec.shape.rank is not None, rule, describe(spec))
     sparse, ragged = isinstance(spec, tf.SparseTensorSpec), isinstance(spec, tf.RaggedTensorSpec)
     return keras.KerasTensor(spec.shape, spec.dtype.name, sparse=sparse, ragged=ragged)
 
@@ -137,12 +137,9 @@ def with_shape(outputs, shapes, batch):
     Args:
         shapes: List or tuple of integers or `None`, without the batch dimension, or a dict or list of them.
     """
-    found = _shaped(outputs, shapes, batch)
-    if found is not None:
-        return found
-    raise HubError(
-        f"`output_shape` must match {describe(outputs)} without the batch dimension. Received: output_shape={shapes}"
-    )
+    found, rule = _shaped(outputs, shapes, batch), f"`output_shape` must match {describe(outputs)} without the batch"
+    require(found is not None, f"{rule} dimension.", f"output_shape={shapes}")
+    return found
 
 
 def _shaped(outputs, shapes, batch):

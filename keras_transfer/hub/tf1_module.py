@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, require
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.module import Module, open_module
 from keras_transfer.keras_internals import hub_modules, unrecorded
@@ -35,10 +35,8 @@ def open_tf1_module(loaded, folder, tags, signature):
     if tags is None and frozenset(["train"]) in meta_graphs and not reference:
         training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
-    if signature not in signatures:
-        raise HubError(
-            f"`signature` must be one of {sorted(signatures)} for {folder}. Received: signature={signature!r}"
-        )
+    rule = f"`signature` must be one of {sorted(signatures)} for {folder}."
+    require(signature in signatures, rule, f"signature={signature!r}")
 
     trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
     for variable in (*loaded.variables, *training.loaded.variables):
@@ -52,11 +50,8 @@ def open_tf1_module(loaded, folder, tags, signature):
     if reference:
         frozen_because = "it has reference variables of TensorFlow 1, which TensorFlow 2 can neither train nor save"
         loaded.signatures[signature].graph.mark_as_unsaveable(frozen_because)
-        if tf.distribute.has_strategy():
-            raise HubError(
-                "A module with reference variables of TensorFlow 1 cannot be used under tf.distribute. "
-                f"Received: {folder}"
-            )
+        rule = "A module with reference variables of TensorFlow 1 cannot be used under tf.distribute."
+        require(not tf.distribute.has_strategy(), rule, folder)
     elif of_inputs := [loss.name for loss in losses if _placeholders(loss.op)]:
         frozen_because = f"its regularization losses depend on its inputs: {of_inputs}"
     return Module(
@@ -82,11 +77,8 @@ def open_loaded_tf1_module(loaded, signature=None, name="the module"):
     """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only."""
     import tensorflow as tf
 
-    if tf.distribute.has_strategy():
-        raise HubError(
-            "A loaded TensorFlow 1 module cannot be used under tf.distribute. Pass the module's handle instead. "
-            f"Received: handle={name}"
-        )
+    rule = "A loaded TensorFlow 1 module cannot be used under tf.distribute. Pass the module's handle instead."
+    require(not tf.distribute.has_strategy(), rule, f"handle={name}")
     module = open_module(loaded, signature or ("default" if "default" in loaded.signatures else None), name)
     module.resources = _resources(loaded)
     module.frozen_because = "a loaded TensorFlow 1 module lacks the graph for training. Pass the module's handle"

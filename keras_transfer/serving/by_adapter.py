@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.adaptation import adapted_encoder, adapter_weights, check_names, head_for
+from keras_transfer.core.expect import expect
 
 
 def signatures_by_adapter(model, signatures, names):
@@ -13,7 +14,10 @@ def signatures_by_adapter(model, signatures, names):
     The rows of each adapter run together, so a row costs the same as without the choice. Signatures that expect
     anything other than texts are left out. Rows with `""` use the first name.
     """
-    weights = {name: _weights_for(model, name) for name in names}
+    weights = {}  # `(variable, value)` for each weight of the adapters and of their head, in a fixed order.
+    for name in names:
+        own = adapter_weights(model.encoder, name).values()
+        weights[name] = [*head_for(model, name), *((weight, weight.value) for weight in own)]
     name = keras.KerasTensor((None,), "string", name="adapter")
     found = {
         key: dataclasses.replace(
@@ -34,15 +38,9 @@ def signatures_by_adapter(model, signatures, names):
 
 def check_adapters(model, names):
     """Raises a `ValueError` if a model cannot be exported with a choice of these adapters."""
-    if isinstance(names, str) or len(names) < 2:
-        raise ValueError(f"`adapters` must be a list of at least two names. Received: adapters={names!r}")
+    rule = "`adapters` must be a list of at least two names."
+    expect(not isinstance(names, str) and len(names) > 1, rule, adapters=names)
     check_names(adapted_encoder(model), names)
-
-
-def _weights_for(model, name):
-    """Returns `(variable, value)` for each weight of the adapters with a name, and of their head, in a fixed order."""
-    own = adapter_weights(model.encoder, name).values()
-    return [*head_for(model, name), *((weight, weight.value) for weight in own)]
 
 
 def _choosing(model, function, weights):

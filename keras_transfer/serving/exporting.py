@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.expect import FRACTION, expects, number, one_of
+from keras_transfer.core.expect import FRACTION, expect, expects, number, one_of
 from keras_transfer.core.files import atomic_folder, check_folder
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import in_first_process, write_together
@@ -182,11 +182,8 @@ def export(
     """
     if not isinstance(model, Task):
         raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
-    if model.preprocessor is None:
-        raise ValueError(
-            "`export` requires a model with a preprocessor. Create the task with `preprocessor=...`. "
-            "Received: preprocessor=None"
-        )
+    rule = "`export` requires a model with a preprocessor. Create the task with `preprocessor=...`."
+    expect(model.preprocessor is not None, rule, preprocessor=None)
     model.reader.require_whole("exported")
     in_first_process(lambda: check_folder(folder, overwrite), model)
     model.head_adapters.check()
@@ -203,18 +200,14 @@ def export(
     limits = {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
     if format == "savedmodel":
         tested = {"quantization": quantization, "texts": texts, **limits}
-        if given := [name for name, value in tested.items() if value is not None]:
-            raise ValueError(
-                f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`. Received: "
-                f"format='savedmodel', {given[0]}={tested[given[0]]!r:.100}"
-            )
+        given = {name: value for name, value in tested.items() if value is not None}
+        rule = f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`."
+        expect(not given, rule, format=format, **given)
         options = {"pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile), "verbose": verbose}
     else:
-        if adapters is not None:
-            raise ValueError(
-                f"Only a SavedModel can choose an adapter for each row. Received: format={format!r}, "
-                f"adapters={adapters}"
-            )
+        expect(
+            adapters is None, "Only a SavedModel can choose an adapter for each row.", format=format, adapters=adapters
+        )
         rows = check_portable(model, format, quantization, texts, pairs, limits)
         options = {"format": format, "quantization": quantization, "rows": rows, "limits": limits}
     _check_weights(model)
@@ -265,20 +258,14 @@ def _names(labels, own):
         return own
     if isinstance(labels, Mapping):  # The keys in JSON are strings.
         by_number = {str(number): name for number, name in labels.items()}
-        if by_number.keys() != {str(number) for number in range(len(own))}:
-            raise ValueError(
-                f"A dict of `label_names` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers. "
-                f"Received: label_names={labels}"
-            )
-        labels = [by_number[str(number)] for number in range(len(own))]
-    if isinstance(labels, str):
-        raise ValueError(f"`label_names` must be a list of names. Received: label_names={labels!r}")
+        numbers = [str(number) for number in range(len(own))]
+        rule = f"A dict of `label_names` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers."
+        expect(by_number.keys() == set(numbers), rule, label_names=labels)
+        labels = [by_number[number] for number in numbers]
+    expect(not isinstance(labels, str), "`label_names` must be a list of names.", label_names=labels)
     labels = [str(label) for label in labels]
-    if len(labels) != len(own) or len(set(labels)) != len(own):
-        raise ValueError(
-            f"`label_names` must be {len(own)} different names, one for each class. "
-            f"Received: label_names={listed(labels)}"
-        )
+    rule = f"`label_names` must be {len(own)} different names, one for each class."
+    expect(len(labels) == len(set(labels)) == len(own), rule, label_names=labels)
     moved = [name for i, name in enumerate(labels) if name in own and name != own[i]]
     # Numbers may be renamed to other numbers, such as classes 0 to 4 to 1 to 5 stars.
     if moved and (sorted(labels) == sorted(own) or not all(map(str.isdecimal, own))):
@@ -296,9 +283,9 @@ def export_saved():
     path, folder, options = json.load(sys.stdin)
     model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
     try:
-        print(json.dumps({"measured": write_export(model, pathlib.Path(folder), options)}))
+        print(json.dumps([write_export(model, pathlib.Path(folder), options), None]))
     except ValueError as error:
-        print(json.dumps({"error": str(error)}))
+        print(json.dumps([None, str(error)]))
 
 
 @contextlib.contextmanager
@@ -340,7 +327,7 @@ def _write_with_tensorflow_backend(model, folder, options):
             "module registers them. If so, save the model, and load and export it in a program that imports this "
             f"module, with `KERAS_BACKEND=tensorflow`. Received:\n{result.stderr[-4000:]}"
         )
-    found = json.loads(result.stdout.splitlines()[-1])
-    if "error" in found:
-        raise ValueError(found["error"])
-    return found["measured"]
+    measured, error = json.loads(result.stdout.splitlines()[-1])
+    if error:
+        raise ValueError(error)
+    return measured

@@ -4,6 +4,7 @@ import importlib.util
 import pathlib
 import shutil
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import write_json
 from keras_transfer.encoders import is_quantized
 from keras_transfer.keras_internals import layer_tracking
@@ -23,6 +24,7 @@ from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
 ROWS = {"words": "lists of words", "choices": "contexts and their choices", "spans": "pairs of texts"}
+OUTPUTS = {"values": "values", "embedding": "embedding", "choices": "logits", "spans": "logits"}
 PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # A copy of this file runs without this library.
 
 # From each task to the kind of its answers, which determines the outputs of the graph and how `predict.py` uses them.
@@ -46,26 +48,19 @@ def check_portable(model, format, quantization, texts, pairs, limits):
             f"Received: quantization={quantization!r}"
         )
     kind = kind_of_answers(model)
-    if kind in ("values", "embedding") and limits["min_equal_labels"] is not None:
-        raise ValueError(
-            f"A `{type(model).__name__}` has no labels. Use `max_difference` instead. "
-            f"Received: min_equal_labels={limits['min_equal_labels']!r}"
-        )
+    least, rule = limits["min_equal_labels"], f"A `{_name(model)}` has no labels. Use `max_difference` instead."
+    expect(kind not in ("values", "embedding") or least is None, rule, min_equal_labels=least)
     if is_quantized(model):
         raise ValueError(
             f"The format {format!r} does not support a model that Keras has quantized. Export the float model with "
             f"`quantization='int8_dynamic'`. Received: a quantized `{type(model).__name__}`"
         )
-    policies = {
-        layer.dtype_policy.name
-        for layer in layer_tracking.layers_in(model)
-        if layer.compute_dtype in ("bfloat16", "float16")
-    }
-    if policies:
+    layers = [layer for layer in layer_tracking.layers_in(model) if layer.compute_dtype in ("bfloat16", "float16")]
+    if layers:
         raise ValueError(
             f"The format {format!r} requires a model that computes in float32. Create the task with "
             "`encoder={'dtype': 'float32'}` (or its encoder with `dtype='float32'`), call `set_weights` with the "
-            f"weights of this one, and export it. Received: the dtype policy {min(policies)!r}"
+            f"weights of this one, and export it. Received: the dtype policy {layers[0].dtype_policy.name!r}"
         )
     preprocessor = model.preprocessor
     if not isinstance(preprocessor, TokenPreprocessor):
@@ -104,9 +99,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "answers": kind,
         "rows": ROWS.get(kind, "texts" if isinstance(rows[0], str) else "pairs of texts"),
         "inputs": list(inputs),
-        "output": {"values": kind, "embedding": kind, "choices": "logits", "spans": "logits"}.get(
-            kind, "probabilities"
-        ),
+        "output": OUTPUTS.get(kind, "probabilities"),
         "max_length": preprocessor.sequence_length,
         "pad_id": preprocessor.pad_id,
         "width": model.output.shape[-1],
@@ -142,14 +135,9 @@ def kind_of_answers(model):
             f"these. Received: {_name(model)}"
         )
     for setting in ("windows", "siamese", "crf"):
-        if getattr(model, setting, None):
-            raise ValueError(
-                f'Only the format "savedmodel" supports a `{_name(model)}` with `{setting}`. '
-                f"Received: {setting}={getattr(model, setting)!r}"
-            )
-    if kind == "classes" and model.multi_label:
-        return "several_classes"
-    return kind
+        value, rule = getattr(model, setting, None), f"a `{_name(model)}` with `{setting}`."
+        expect(not value, f'Only the format "savedmodel" supports {rule}', **{setting: value})
+    return "several_classes" if kind == "classes" and model.multi_label else kind
 
 
 def graph_of(model, kind):
