@@ -1,31 +1,16 @@
 """`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
 
 import pathlib
+import types
 
 from keras_transfer import adaptation, experiments, tasks
-from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, with_validation
+from keras_transfer.cli.labelled_texts import FORM, as_task_labels, read_parts, with_validation
 from keras_transfer.cli.scores import check_writable, describe_recipe, warn_of_few_steps
 from keras_transfer.core.files import atomic_file, atomic_files
 from keras_transfer.core.names import listed
 
 
-def compare(
-    data,
-    validation_data,
-    test_data,
-    text_column,
-    label_column,
-    encoder,
-    methods,
-    baseline,
-    seeds,
-    epochs,
-    batch_size,
-    results,
-    markdown,
-    plot,
-    **form,
-):
+def compare(methods, results, markdown, plot, **options):
     """Compares recipes on labeled texts, and prints the table."""
     check_writable("--results", results, new_folders=True)
     check_writable("--markdown", markdown)
@@ -34,22 +19,24 @@ def compare(
         _check_picture(plot)
     if len(set(methods)) < len(methods):
         raise ValueError(f"`--methods` must not repeat a recipe. Received: {' '.join(methods)}")
-    parts, label_names = read_parts(data, validation_data, test_data, text_column, label_column, **form)
+    given, form = types.SimpleNamespace(**options), {name: options[name] for name in FORM}
+    columns = given.text_column, given.label_column
+    parts, label_names = read_parts(given.data, given.validation_data, given.test_data, *columns, **form)
     parts = with_validation(parts, label_names)
-    changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
+    changes = {name: options[name] for name in ("epochs", "batch_size") if options[name] is not None}
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(label_names))
     recipes = {}
     for name in methods:
         recipes[name] = adaptation.get_recipe(name, **changes)
         warn_of_few_steps(recipes[name], len(parts["train"][0]), name)
-        print(describe_recipe(recipes[name], name, encoder))
+        print(describe_recipe(recipes[name], name, given.encoder))
     comparison = experiments.compare(
-        lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
+        lambda: tasks.TextClassifier.from_pretrained(given.encoder, label_names=label_names, head="new"),
         {name: as_task_labels(part, label_names) for name, part in parts.items()},
         recipes,
-        seeds=seeds,
-        baseline=baseline,
+        seeds=given.seeds,
+        baseline=given.baseline,
         results=results,
     )
     print(f"\n{comparison}")

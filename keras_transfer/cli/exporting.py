@@ -10,20 +10,7 @@ from keras_transfer.core.names import listed
 from keras_transfer.serving import read_facts
 
 
-def export(
-    model,
-    output,
-    pairs,
-    overwrite,
-    format,
-    quantization,
-    data,
-    text_column,
-    adapters,
-    max_difference,
-    min_equal_labels,
-    **form,
-):
+def export(model, output, pairs, overwrite, data, text_column, separator, encoding, no_header, **options):
     """Exports the task in a `.keras` file, and prints what requests it answers."""
     path = find_model(model, exported=False)
     if pairs and data is not None:
@@ -32,17 +19,15 @@ def export(
             f"in Python, or leave it out. Received: --pairs --data {data}"
         )
     check_folder(output, overwrite)
-    texts = data and read_column(data, text_column, **form)
-    options = {"format": format, "quantization": quantization, "texts": texts, "adapters": adapters}
-    options |= {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
-    model = load_model(path)
+    texts = data and read_column(data, text_column, separator=separator, encoding=encoding, no_header=no_header)
+    model, adapters = load_model(path), options["adapters"]
     if not isinstance(model, tasks.Task):
         raise ValueError(
             f"The model must be a task, such as a `TextClassifier`. Received: {path}, {type(model).__name__}"
         )
     if pairs and model.fitted_on == "texts":
         raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
-    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, **options)
+    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, texts=texts, **options)
     if (folder / "saved_model.pb").exists():
         print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
         for name, signature in read_facts(folder)["signatures"].items():

@@ -11,6 +11,7 @@ from keras_transfer import datasets
 from keras_transfer.core import lines, tables
 from keras_transfer.core.names import check_spaces, did_you_mean, listed
 
+FORM = ("separator", "encoding", "no_header", "label_separator")  # Options that say how a table is read.
 OPTIONS = ("--text-column", "--label-column")
 SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file by default.
 NO_HEADER = " For a file without a header, pass `--no-header`, and numbers from 0 as columns."

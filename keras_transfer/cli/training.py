@@ -3,92 +3,71 @@
 import os
 import shlex
 import signal
+import types
 
 import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.callbacks import TrainingCheckpoint
-from keras_transfer.cli import run_folder
-from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, with_validation
+from keras_transfer.cli import run_folder, scores
+from keras_transfer.cli.labelled_texts import FORM, as_task_labels, read_parts, with_validation
 from keras_transfer.cli.models import trained_model
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT
-from keras_transfer.cli.scores import (
-    card_facts,
-    describe_numbers,
-    describe_recipe,
-    finite,
-    scores_of_numbers,
-    training_facts,
-    warn_of_few_steps,
-    write_card,
-)
 from keras_transfer.core import precision
 from keras_transfer.core.names import listed
 
 
-def train(
-    task,
-    data,
-    validation_data,
-    text_column,
-    label_column,
-    output,
-    overwrite,
-    separator,
-    encoding,
-    no_header,
-    label_separator,
-    **options,
-):
+def train(output, overwrite, **options):
     """Trains a text classifier or regressor on a table, and writes it with a report on the validation data.
 
     On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
     continues it. The result is 128 plus the number of the signal that ended the run, or 0 if it is finished.
+
+    Args:
+        **options: The other options of the command, which are the settings of the run.
     """
-    output = output or ("regressor" if task == "regression" else "classifier")
-    form = {"separator": separator, "encoding": encoding, "no_header": no_header, "label_separator": label_separator}
-    form = {name: value for name, value in form.items() if value}
-    trained = trained_model(options["encoder"])
-    if trained is not None and options["sequence_length"] is not None:
+    given = types.SimpleNamespace(**options)
+    output = output or ("regressor" if given.task == "regression" else "classifier")
+    trained = trained_model(given.encoder)
+    if trained is not None and given.sequence_length is not None:
         raise ValueError("A trained model keeps its sequence length. Leave out `--sequence-length`.")
-    parts, label_names = read_parts(data, validation_data, None, text_column, label_column, task, **form)
-    if options["precision"] == "auto":  # A resumed run keeps the precision that it started with.
+    columns, form = (given.text_column, given.label_column), {name: options[name] for name in FORM}
+    parts, label_names = read_parts(given.data, given.validation_data, None, *columns, given.task, **form)
+    if given.precision == "auto":  # A resumed run keeps the precision that it started with.
         found = precision.recommended_precision()
         print(found)
         options["precision"] = found.policy
     if trained is not None and os.path.realpath(trained.parent) == os.path.realpath(output):
         raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
-    label_column = label_column[0] if len(label_column) == 1 else label_column
-    columns = {"text_column": text_column, "label_column": label_column, **form}
-    settings = run_folder.describe(data, validation_data, task=task, **columns, **options)
+    settings = run_folder.describe(**options)
+    settings["label_column"] = given.label_column[0] if len(given.label_column) == 1 else given.label_column
     run_folder.check_run(output, settings, overwrite)
     names = ("epochs", "learning_rate", "batch_size", "gradient_accumulation_steps", "rematerialize", "precision")
-    changes = {name: options[name] for name in names if options[name] is not None}
-    recipe = adaptation.get_recipe(options["recipe"], **changes)
+    recipe = adaptation.get_recipe(given.recipe, **{name: options[name] for name in names if options[name] is not None})
     parts = with_validation(parts, label_names)
     rows = len(parts["train"][0])
-    warn_of_few_steps(recipe, rows)
-    keras.utils.set_random_seed(options["seed"])
-    model = _model(task, label_names, recipe, options, trained)
+    scores.warn_of_few_steps(recipe, rows)
+    keras.utils.set_random_seed(given.seed)
+    model = _model(given, label_names, recipe, trained)
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
         recipe = recipe.resolve(model, -(-rows // recipe.batch_size))
-        stopped_by = _train(model, parts, recipe, folder, settings, options["seed"])
+        stopped_by = _train(model, parts, recipe, folder, given)
     return 128 + stopped_by if stopped_by else 0
 
 
-def _model(task, label_names, recipe, options, trained):
+def _model(given, label_names, recipe, trained):
     """Returns the model of a run: a new one, or a trained one."""
-    arguments = {"sequence_length": options["sequence_length"], "head": "new", "scalar_mix": recipe.scalar_mix}
+    arguments = {"sequence_length": given.sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
     if recipe.precision is not None:
         arguments["encoder"] = {"dtype": recipe.precision}
     cls = tasks.TextRegressor if label_names is None else tasks.TextClassifier
     if label_names is not None:
-        arguments |= {"label_names": label_names, "multi_label": task == "multi-label"}
+        arguments |= {"label_names": label_names, "multi_label": given.task == "multi-label"}
     if trained is not None:
         return _continued(cls, trained, arguments)
-    return cls.from_pretrained(options["encoder"], **arguments)
+    return cls.from_pretrained(given.encoder, **arguments)
 
 
 def _continued(task, trained, options):
@@ -103,14 +82,16 @@ def _continued(task, trained, options):
     return task(model.encoder, model.preprocessor, **settings)
 
 
-def _train(model, parts, recipe, folder, settings, seed):
+def _train(model, parts, recipe, folder, given):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or 0."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
-    print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
+    print(scores.describe_recipe(recipe, given.recipe, given.encoder))
 
     checkpoint = TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
-    train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    train = text.batches(
+        *parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=given.seed
+    )
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
     validation = as_task_labels(parts["validation"], model.label_names)
     adaptation.fine_tune(model, train, validation_data=validation, recipe=recipe, **options)
@@ -120,28 +101,27 @@ def _train(model, parts, recipe, folder, settings, seed):
 
     texts, labels = validation
     if model.label_names is None:
-        scores = scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
-        print(f"\nValidation data: {describe_numbers(scores, len(labels))}")
-        scores = finite(scores)
+        found = scores.scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
+        print(f"\nValidation data: {scores.describe_numbers(found, len(labels))}")
+        found = scores.finite(found)
         (folder / REPORT).unlink(missing_ok=True)  # An earlier run for a different task may have written it.
     else:
-        report = analysis.report(model, texts, labels, seed=seed)
-        print(f"\nValidation data: {report}")
-        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
-        scores = report
+        found = analysis.report(model, texts, labels, seed=given.seed)
+        print(f"\nValidation data: {found}")
+        print(f"\nThe report with pictures is in {found.to_html(folder / REPORT, title='Validation data')}")
     card = checkpoints.ModelCard(
         data_size={name: len(texts) for name, (texts, _) in parts.items()},
-        training=training_facts(recipe, settings["recipe"], seed),
-        metrics=scores,
+        training=scores.training_facts(recipe, given.recipe, given.seed),
+        metrics=found,
         evaluated_on="the validation data",
     )
-    facts = card_facts(model, folder)  # of the optimizer, too
+    facts = scores.card_facts(model, folder)  # of the optimizer, too
     model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
     model.save(folder / MODEL)
-    write_card(card, facts, folder)  # A model that could not be written has no card.
+    scores.write_card(card, facts, folder)  # A model that could not be written has no card.
     run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
-    column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"
+    column = "" if given.text_column == "text" else f" --text-column {shlex.quote(given.text_column)}"
     print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")
     print(f'keras-transfer classify {shlex.quote(str(folder))} "TEXT"')
     print(f"keras-transfer export {shlex.quote(str(folder))} --output served/1")
