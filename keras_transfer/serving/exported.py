@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from keras_transfer.core.expect import one_of
 from keras_transfer.core.files import read_json
-from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.portable.predict import Model
 
@@ -76,11 +76,7 @@ def open_exported(folder, signature):
             _LOADED[key] = _load_portable(folder) if portable else _load_saved_model(folder)
     model = _LOADED[key]
     signatures = ["serving_default"] if portable else model.signatures
-    if signature not in signatures:
-        raise ValueError(
-            f"The export has no such signature.{did_you_mean(signature, signatures)} Expected one of "
-            f"{sorted(signatures)}. Received: signature={signature!r}"
-        )
+    one_of(*sorted(signatures)).check("signature", signature)
     return _of_portable(model) if portable else _of_saved_model(model.signatures[signature], signature)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_file, file_digest
 from keras_transfer.core.names import did_you_mean, listed
 from keras_transfer.serving.exported import FILES
@@ -62,11 +63,9 @@ class FolderPredictor:
         # Workers may have different working directories.
         self.predict, self.data, self.output = predict, os.path.abspath(data), os.path.abspath(output)
         real = [pathlib.Path(os.path.realpath(folder)) for folder in (data, output)]
-        if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
-            raise ValueError(
-                "`output` must be a different folder from `data`, and neither may be inside the other. "
-                f"Received: data={str(data)!r}, output={str(output)!r}"
-            )
+        are_apart = not (real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]))
+        rule = "`output` must be a different folder from `data`, and neither may be inside the other."
+        expect(are_apart, rule, data=str(data), output=str(output))
         if not _names(self.data):
             raise FileNotFoundError(f"`data` must be a folder with .parquet files. Received: data={str(data)!r}")
         self.settings = self._settings()  # Each worker compares them, since the model could have been replaced.

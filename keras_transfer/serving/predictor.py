@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.exported import is_exported, open_exported
 
@@ -81,9 +81,11 @@ class Predictor:
             )
         exported = open_exported(self.folder, self.signature)
         texts = {name: _texts(table, column) for name, column in self._columns(exported.inputs).items()}
-        _check_rows(table if not frame else {}, {name: len(column) for name, column in texts.items()})
-        taken = [name for name in exported.outputs if name in table]
-        if taken:
+        lengths = {name: len(column) for name, column in ({} if frame else table).items()}
+        lengths = lengths or {name: len(column) for name, column in texts.items()}
+        if len({*lengths.values(), *map(len, texts.values())}) > 1:
+            raise ValueError(f"All columns must have the same number of rows. Received: {lengths}")
+        if taken := [name for name in exported.outputs if name in table]:
             raise ValueError(
                 f"The table must not have columns with the names of answers. Rename or drop them. Received: {taken}"
             )
@@ -95,12 +97,12 @@ class Predictor:
     def _columns(self, inputs):
         """Returns a dict from the signature's inputs to columns of the table."""
         columns = columns_by_input(self.text_columns)
-        if set(columns) != set(inputs):
-            raise ValueError(
-                f"`text_columns` must name a column for each input of the signature: {sorted(inputs)}. Pass one name "
-                "for `text`, two for `text` and `text_pair`, or a dict from inputs to columns. "
-                f"Received: text_columns={self.text_columns!r}"
-            )
+        expect(
+            set(columns) == set(inputs),
+            f"`text_columns` must name a column for each input of the signature: {sorted(inputs)}. Pass one name for "
+            "`text`, two for `text` and `text_pair`, or a dict from inputs to columns.",
+            text_columns=self.text_columns,
+        )
         return columns
 
 
@@ -136,13 +138,6 @@ def _texts(table, column):
                 f"Column {column!r} must contain text that UTF-8 can encode. Received at row {row}: {text!r:.80}"
             ) from None
     return found
-
-
-def _check_rows(table, rows):
-    """Raises a `ValueError` if columns differ in length. `rows` are the lengths of the texts."""
-    lengths = {name: len(column) for name, column in table.items()} or rows
-    if len({*lengths.values(), *rows.values()}) > 1:
-        raise ValueError(f"All columns must have the same number of rows. Received: {lengths}")
 
 
 def _series(values, index):

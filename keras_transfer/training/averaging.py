@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.configs import Configured
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.progress import RunCallback, sync
 
@@ -44,10 +44,8 @@ class NTASGD(keras.optimizers.SGD):
     """
 
     def __init__(self, learning_rate: Any = 30.0, **kwargs: Any) -> None:
-        if kwargs.get("use_ema"):
-            raise ValueError(
-                "`use_ema` must be False, because NTASGD keeps its own mean. Leave it out. Received: use_ema=True"
-            )
+        ema, rule = kwargs.get("use_ema"), "`use_ema` must be False, because NTASGD keeps its own mean. Leave it out."
+        expect(not ema, rule, use_ema=ema)
         super().__init__(learning_rate, **kwargs)
 
     def build(self, variables):
@@ -206,11 +204,8 @@ class NonMonotonicTrigger(Configured, ValidatedAverages):
     def on_epoch_end(self, epoch, logs=None):
         super().on_epoch_end(epoch)
         value = (logs or {}).get(self.monitor)
-        if value is None:
-            raise ValueError(
-                "`NonMonotonicTrigger` requires the value that it monitors. Pass `validation_data` to `fit()`. "
-                f"Expected one of {sorted(logs or {})}. Received: monitor={self.monitor!r}"
-            )
+        rule = "`NonMonotonicTrigger` requires the value that it monitors. Pass `validation_data` to `fit()`."
+        expect(value is not None, f"{rule} Expected one of {sorted(logs or {})}.", monitor=self.monitor)
         before, optimizer = self.values[: -self.patience], self.model.optimizer
         if before and value > min(before) and not optimizer.averages_weights:
             sync(self.model)

@@ -127,11 +127,8 @@ def _weights(model, groups, below, paths, norms):
     if below is not None:
         expect(groups is None, "Pass either `groups` or `below`.", groups=groups, below=below)
         depth = depth_of(model, below)
-        if depth == 0:
-            raise ValueError(
-                f"No layer group is below {all_groups[0].name!r}. The groups above it are "
-                f"{[group.name for group in all_groups[1:]]}. Received: below={below!r}"
-            )
+        lowest, *higher = (group.name for group in all_groups)
+        expect(depth > 0, f"No layer group is below {lowest!r}. The groups above it are {higher}.", below=below)
         chosen = all_groups[:depth]
     else:
         chosen = select_groups(all_groups, "all" if groups is None else groups)

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.expect import Rule, expects, number
+from keras_transfer.core.expect import Rule, expect, expects, number
 from keras_transfer.keras_internals import layers_within, optimizers
 from keras_transfer.layers import Adapter
 from keras_transfer.training.fused_adamw import FusedAdamW
@@ -132,11 +132,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         check_pattern(optimizer)
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
-        if penalty is not None and config["weight_decay"]:
-            raise ValueError(
-                "`penalty` cannot be combined with weight decay. Pass an optimizer with `weight_decay=0.0`. "
-                f"Received: weight_decay={config['weight_decay']}, penalty={type(penalty).__name__}"
-            )
+        decays, rule = config["weight_decay"], "`penalty` cannot be combined with weight decay. Pass an optimizer with"
+        expect(penalty is None or not decays, f"{rule} `weight_decay=0.0`.", weight_decay=decays, penalty=penalty)
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
@@ -160,8 +157,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             weights = {known[id(weight)]: weight for weight in model.variables if id(weight) in known} | weights
         starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
-        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
-        self._set_untracked(_rates_now={})
+        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts, _rates_now={})
 
     @property
     def rates(self) -> dict[str, float]:
@@ -202,11 +198,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         Raises:
             ValueError: If the optimizer has no penalty or is not built.
         """
-        if self.penalty is None or not self.built:
-            raise ValueError(
-                "The optimizer must have a penalty and be built, for example by `fit`. "
-                f"Received: penalty={self.penalty!r}, built={self.built}"
-            )
+        rule = "The optimizer must have a penalty and be built, for example by `fit`."
+        expect(self.penalty is not None and self.built, rule, penalty=self.penalty, built=self.built)
         pairs = zip(optimizers.built_for(self), self._records)
         return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
 

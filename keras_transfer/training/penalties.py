@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.configs import Configured
-from keras_transfer.core.expect import FLAG, expects, number
+from keras_transfer.core.expect import FLAG, expect, expects, number
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
 from keras_transfer.training.rates import find_path
 
@@ -216,8 +216,7 @@ class EWC(Penalty):
     def __init__(self, fisher: dict[str, Any] | None, strength: float = 1.0, *, groups: Any = None) -> None:
         self.strength = float(strength)
         self.fisher = fisher
-        if not isinstance(fisher or {}, dict):
-            raise ValueError(f"`fisher` must be a dict from weight paths to arrays. Received: fisher={fisher!r:.100}")
+        expect(isinstance(fisher or {}, dict), "`fisher` must be a dict from weight paths to arrays.", fisher=fisher)
         for path, values in (fisher or {}).items():
             if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
                 raise ValueError(

@@ -6,6 +6,7 @@ import numbers
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.fused_adamw import FusedAdamW
 from keras_transfer.training.groups import select_groups
@@ -164,8 +165,7 @@ def check_schedule_free(optimizer):
 def check_pattern(optimizer):
     """Raises a `ValueError` for an optimizer that cannot be cloned for each layer group."""
     base = keras.optimizers.Optimizer
-    if not isinstance(optimizer, base):
-        raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: optimizer={optimizer!r}")
+    expect(isinstance(optimizer, base), "`optimizer` must be a Keras optimizer or its name.", optimizer=optimizer)
     check_schedule_free(optimizer)
     kind = type(optimizer)
     if issubclass(kind, UNSUPPORTED) or kind.apply not in (base.apply, FusedAdamW.apply):

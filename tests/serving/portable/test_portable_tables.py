@@ -77,7 +77,7 @@ def test_mistakes_are_one_clear_error(classifier, tmp_path, monkeypatch):
     folder, table = classifier / "litert", {"a": ["x"], "b": ["y"], "chosen": [1]}
     with pytest.raises(ValueError, match=r"each input of the signature: \['text', 'text_pair'\]"):
         serving.Predictor(folder, "a")(table)
-    with pytest.raises(ValueError, match=r"Expected one of \['serving_default'\]. Received: signature='embed'"):
+    with pytest.raises(ValueError, match=r"must be one of \('serving_default',\). Received: signature='embed'"):
         serving.Predictor(folder, ["a", "b"], signature="embed")(table)
     with pytest.raises(ValueError, match=r"with the names of answers. .*Received: \['chosen'\]"):
         serving.Predictor(folder, ["a", "b"])(table)
