@@ -76,14 +76,10 @@ class Stage(Configured):
 
 def stage_lengths(stages, total, steps_per_epoch):
     """Returns the length of each stage in steps."""
-    lengths = []
-    for stage in stages:
-        if stage.epochs is not None:
-            lengths.append(stage.epochs * steps_per_epoch)
-        else:
-            lengths.append(stage.steps if stage.fraction is None else stage.fraction * total)
-    rest = max(total - sum(length for length in lengths if length is not None), 0)
-    return [rest / lengths.count(None) if length is None else length for length in lengths]
+    units = {"epochs": steps_per_epoch, "steps": 1, "fraction": total}
+    given = [[getattr(stage, name) * unit for name, unit in units.items() if getattr(stage, name)] for stage in stages]
+    rest = max(total - sum(map(sum, given)), 0)
+    return [length[0] if length else rest / given.count([]) for length in given]
 
 
 class Stages(RunCallback):
@@ -119,7 +115,7 @@ class Stages(RunCallback):
         self._plan(self.model.optimizer)
         build_optimizer(self.model)
         optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # Raises if slots are missing.
-        self._flags = self._own_flags = _flags_of(self.model)
+        self._flags = _flags_of(self.model)
         self._restore = remember_trainable(self.model)
         if self.restarts:
             self.progress.restarts = True
@@ -141,7 +137,8 @@ class Stages(RunCallback):
 
     def on_train_batch_begin(self, batch, logs=None):
         self.progress.on_train_batch_begin(batch)
-        place = self._place(self.progress.epoch, self.progress.first + batch)
+        epoch, steps = self.progress.epoch, self.progress.steps
+        place = epoch if steps is None else epoch * steps + self.progress.first + batch
         number = self._stage_at(place)
         if number != self.stage:
             self._leave()
@@ -305,7 +302,7 @@ class Stages(RunCallback):
             self._reset_rate()
             self._restore()
             optimizers.update(self._updated)
-            self._flags, self._updated = self._own_flags, None
+            self._flags, self._updated = _flags_of(self._fitted), None
 
     def _check_flags(self):
         model = self._fitted
@@ -361,16 +358,10 @@ class Stages(RunCallback):
     def _next_possible(self, start):
         """Returns the first step, at or after `start`, at which a stage can begin."""
         steps = self.params.get("steps")
-        if steps is None:
-            return start
         together = self.model.steps_per_execution  # Keras calls no callback between these steps.
-        while start % self._accumulated or start % steps % together:
+        while steps is not None and (start % self._accumulated or start % steps % together):
             start += 1
         return start
-
-    def _place(self, epoch, batch=0):
-        steps = self.params.get("steps")
-        return epoch if steps is None else epoch * steps + batch
 
     def _stage_at(self, place):
         """Returns the stage of a step, or of the first step whose gradient is accumulated together with this one."""
