@@ -1,4 +1,4 @@
-"""The graph of a functional model: its calls, and what must not copy it."""
+"""The graph of a functional model, and what must not copy it."""
 
 import keras
 
@@ -20,16 +20,3 @@ class NotCloned:
 
         is_symbolic = any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(inputs))
         return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
-
-
-class Call:
-    """A call of a layer or an operation in the graph of a functional model, with its lists of symbolic tensors."""
-
-    def __init__(self, node):
-        self.operation, self.inputs, self.outputs = node.operation, node.input_tensors, node.outputs
-
-
-def calls_of(model):
-    """Returns the `Call`s of a functional model, each after the calls whose outputs it takes."""
-    nodes = model._nodes_by_depth
-    return [Call(node) for depth in sorted(nodes, reverse=True) for node in nodes[depth] if not node.is_input]

@@ -313,15 +313,3 @@ def test_the_metrics_and_the_optimizer_of_a_model_are_created_for_a_step():
     model = model_of(metrics=["mae"])
     build_for_step(model, (np.ones((4, 2), "float32"), np.ones((4, 1), "float32")))
     assert model.optimizer.built and len(model.metrics_variables) == 4  # a sum and a count of each mean
-
-
-# === The graph of a functional model ===
-
-
-@pytest.mark.core
-def test_the_calls_of_a_functional_model_are_in_order():
-    inputs, shared = keras.Input((2,)), keras.layers.Dense(2)
-    outputs = keras.ops.add(x1=shared(shared(inputs)), x2=inputs)
-    calls = graphs.calls_of(keras.Model(inputs, outputs))
-    assert [call.operation for call in calls[:2]] == [shared, shared] and len(calls) == 3
-    assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
