@@ -8,6 +8,7 @@ import shlex
 import signal
 import types
 from collections.abc import Callable
+from typing import ClassVar
 
 import keras
 
@@ -218,7 +219,10 @@ class Plan:
     has_perplexity: bool = True
     settings: dict = dataclasses.field(default_factory=dict)
 
-    sizes, rates, length, is_recurrent = SIZES, RATES, LENGTH, False
+    sizes: ClassVar[dict] = SIZES
+    rates: ClassVar[dict] = RATES
+    length: ClassVar[int] = LENGTH
+    is_recurrent: ClassVar[bool] = False
 
     def rate(self, size):
         """Returns the default of the learning rate, for a new model of a size or for a checkpoint (`None`)."""

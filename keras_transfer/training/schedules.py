@@ -27,7 +27,6 @@ class _Schedule(Configured, keras.optimizers.schedules.LearningRateSchedule):
         total_steps: Integer. Length of the schedule, or `None` if it never ends.
     """
 
-    total_steps: Any
     _summit: Any = 0.0  # The step of the highest rate, not always an integer.
 
     @expects(steps=integer(1))
@@ -46,7 +45,7 @@ class _Schedule(Configured, keras.optimizers.schedules.LearningRateSchedule):
         """
         axes = new_axes()
         if steps is None:
-            steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
+            steps = getattr(self, "total_steps", None) or 5 * (math.ceil(self._summit) + 1)
         at = np.linspace(0, steps, min(steps, 2000) + 1).round()
         at = np.unique([*at, math.floor(self._summit), math.ceil(self._summit)]).astype("int64")
         at = at[(at >= 0) & (at <= steps)]
