@@ -39,7 +39,7 @@ _ADAFACTOR_RATE = (
 EPOCHS, FROZEN_EPOCHS, HEAD_RATE = 3, 10, 1e-2
 
 # Each schedule has its class, and the name of its argument for `warmup_fraction`.
-SCHEDULES: dict[str, tuple[Any, str]] = {
+SCHEDULES: dict[str, Any] = {
     "constant": None,
     "cosine": (WarmupCosine, "warmup_fraction"),
     "linear": (LinearWarmupDecay, "warmup_fraction"),

@@ -28,11 +28,15 @@ LENGTH = Rule("a positive integer", lambda value: number(1).is_met(value) and va
 MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
 
 
-_RATE = number(0)._replace(words="a number at least 0 or a `LearningRateSchedule`")
-_LENGTHS = {"epochs": LENGTH, "steps": LENGTH, "fraction": number(most=1, above=0)}
+_RATE = Rule(
+    "a number at least 0 or a `LearningRateSchedule`",
+    lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or number(0).is_met(value),
+    number(0).wrong,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(epochs=LENGTH, steps=LENGTH, fraction=number(most=1, above=0), learning_rate=_RATE)
 @dataclasses.dataclass
 class Stage(Configured):
     """A part of a run in which only some layer groups train.
@@ -67,10 +71,6 @@ class Stage(Configured):
         lengths = {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
         given = {name: length for name, length in lengths.items() if length is not None}
         expect(len(given) < 2, "Pass only one of `epochs`, `steps` and `fraction`.", **given)
-        for name, length in given.items():
-            _LENGTHS[name].check(name, length)
-        if not isinstance(self.learning_rate, keras.optimizers.schedules.LearningRateSchedule | None):
-            _RATE.check("learning_rate", self.learning_rate)
         self.train = selection_for_config(self.train)
 
 
