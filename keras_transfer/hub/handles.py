@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 
 from keras_transfer.core.expect import Rule, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
 from keras_transfer.hub.errors import HubError, one_line, require, shown
@@ -169,8 +170,6 @@ def _from_web(url, cache):
 
 
 def _from_tensorflow(url, cache):
-    import tensorflow as tf
-
     if url.endswith(ARCHIVES):
         advice = "pass the path of a downloaded archive"
         return cache.find(url) or cache.fetch(url, lambda: tf.io.gfile.GFile(url, "rb"), advice)

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import HubError, one_line, require, shown
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.module import open_module
@@ -101,8 +102,6 @@ class HubLayer(keras.layers.Layer):
                 "A TF Hub module requires the TensorFlow backend. Set KERAS_BACKEND=tensorflow. "
                 f"Received: {keras.backend.backend()!r}"
             )
-        import tensorflow as tf
-
         # === Module ===
         handle = os.fspath(handle) if isinstance(handle, os.PathLike) else handle
         tags = _standardized(tags)
@@ -176,8 +175,6 @@ class HubLayer(keras.layers.Layer):
     def _check_trainable(self):
         if not self.trainable:
             return
-        import tensorflow as tf
-
         reason = self._module.frozen_because
         require(not reason, f"The module cannot be trained: {reason}.", "trainable=True")
         strategy = tf.distribute.get_strategy()
@@ -264,8 +261,6 @@ class HubLayer(keras.layers.Layer):
         return with_shape(outputs, self.output_shape, batch)
 
     def compute_output_spec(self, inputs, training=None):
-        import tensorflow as tf
-
         specs = keras.tree.map_structure(spec_of, inputs)
         function = tf.function(lambda inputs: self._outputs(inputs, training), autograph=False)
         outputs = function.get_concrete_function(specs).structured_outputs
@@ -361,7 +356,6 @@ def _standardized(tags):
 @contextlib.contextmanager
 def _averaged_statistics():
     """Gives each replica its own copy of non-trainable variables when they are loaded. Reading returns their mean."""
-    import tensorflow as tf
 
     def creator(next_creator, **options):
         if options["trainable"] is False:

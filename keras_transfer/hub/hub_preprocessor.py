@@ -4,6 +4,7 @@ import os
 
 import keras
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import HubError, require, shown
 from keras_transfer.hub.hub_encoder import TOKEN_INPUTS
 from keras_transfer.hub.loading import load
@@ -78,8 +79,6 @@ class HubPreprocessor(Preprocessor):
         return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
 
     def _packed(self, texts, length):
-        import tensorflow as tf
-
         rule = "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`."
         require(hasattr(self.module, "bert_pack_inputs"), rule, repr(shown(self.handle)))
         segments = [self.module.tokenize(part) for part in texts]

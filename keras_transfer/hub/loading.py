@@ -1,5 +1,6 @@
 """Loading a module, with a `HubError` that says what to do if TensorFlow fails."""
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.archives import MAX_BYTES
 from keras_transfer.hub.errors import HubError, one_line
 from keras_transfer.hub.handles import resolve
@@ -20,8 +21,6 @@ def load(handle, tags=None, load_options=None, cache_dir=None, sha256=None, max_
         A tuple `(object, is_tf1, folder)`: the object from `tf.saved_model.load`, whether the module is in the TF1 Hub
         format, and the folder from `resolve`.
     """
-    import tensorflow as tf
-
     folder = resolve(handle, cache_dir, sha256, max_bytes)
     text_problem = _register_text_ops()
     try:

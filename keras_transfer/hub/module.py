@@ -5,6 +5,7 @@ import inspect
 
 import keras
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import require
 from keras_transfer.hub.tensors import best_fit, cast
 
@@ -116,8 +117,6 @@ def _called(function):
 
 def _input_specs(function):
     """Returns the specs of the first argument of each trace whose first argument is a nest of tensors."""
-    import tensorflow as tf
-
     first = [arguments[0] for trace in _traces(function) if (arguments := trace.structured_input_signature[0])]
     return [spec for spec in first if all(isinstance(leaf, tf.TypeSpec) for leaf in keras.tree.flatten(spec))]
 

@@ -6,6 +6,7 @@ import reprlib
 import keras
 import numpy as np
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import HubError, require
 
 
@@ -14,8 +15,6 @@ def as_tensors(nest):
 
     Keras would treat a list of texts as a list of inputs.
     """
-    import tensorflow as tf
-
     plain = (str, bytes, int, float, np.generic)
     if isinstance(nest, dict):
         return {key: as_tensors(value) for key, value in nest.items()}
@@ -31,8 +30,6 @@ def as_tensors(nest):
 
 def spec_of(tensor):
     """Returns the `tf.TypeSpec` of an eager or symbolic tensor, and any other value unchanged."""
-    import tensorflow as tf
-
     if isinstance(tensor, keras.KerasTensor):
         kind = tf.RaggedTensorSpec if tensor.ragged else tf.SparseTensorSpec if tensor.sparse else tf.TensorSpec
         return kind(tensor.shape, tensor.dtype)
@@ -41,8 +38,6 @@ def spec_of(tensor):
 
 def symbolic(tensor):
     """Returns a `keras.KerasTensor` with the spec of a tensor."""
-    import tensorflow as tf
-
     spec = spec_of(tensor)
     rule = "The module does not specify its output shape. Pass `output_shape`."
     require(spec.shape.rank is not None, rule, describe(spec))
@@ -106,7 +101,6 @@ def placeholders(inputs, spec):
 
     A `keras.KerasTensor` is kept, since it is part of a functional model.
     """
-    import tensorflow as tf
 
     def placeholder(tensor, leaf):
         keep = isinstance(tensor, keras.KerasTensor)
@@ -123,8 +117,6 @@ def cast(inputs, spec):
 
 
 def _cast(tensor, spec):
-    import tensorflow as tf
-
     tensor = tf.cast(tensor, spec.dtype)
     if isinstance(tensor, tf.Tensor) and not tensor.shape.is_fully_defined():
         return tf.ensure_shape(tensor, spec.shape)  # a function with fixed shapes rejects unknown ones
@@ -144,8 +136,6 @@ def with_shape(outputs, shapes, batch):
 
 def _shaped(outputs, shapes, batch):
     """Returns a nest of outputs with static shapes, or `None` if the shapes do not fit it."""
-    import tensorflow as tf
-
     if isinstance(outputs, dict):
         same = isinstance(shapes, dict) and outputs.keys() == shapes.keys()
         found = [_shaped(output, shapes[name], batch) for name, output in outputs.items()] if same else [None]

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import threading
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import HubError, require
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.module import Module, open_module
@@ -25,8 +26,6 @@ def open_tf1_module(loaded, folder, tags, signature):
     normalization statistics, if the module has one and `tags` is None. Both graphs use the same variables: the loaded
     ones, or, under `tf.distribute`, new ones of the strategy with their values.
     """
-    import tensorflow as tf
-
     meta_graphs = _meta_graphs(folder)
     own_tags = frozenset([tags] if isinstance(tags, str) else tags or [])
     weights = {}  # read by both graphs; filled below
@@ -75,8 +74,6 @@ def is_loaded_tf1_module(loaded):
 
 def open_loaded_tf1_module(loaded, signature=None, name="the module"):
     """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only."""
-    import tensorflow as tf
-
     rule = "A loaded TensorFlow 1 module cannot be used under tf.distribute. Pass the module's handle instead."
     require(not tf.distribute.has_strategy(), rule, f"handle={name}")
     module = open_module(loaded, signature or ("default" if "default" in loaded.signatures else None), name)
@@ -87,7 +84,6 @@ def open_loaded_tf1_module(loaded, signature=None, name="the module"):
 
 def _meta_graphs(folder):
     """Returns the module's stored graphs by their sets of tags."""
-    import tensorflow as tf
     from tensorflow.core.protobuf import saved_model_pb2
 
     with tf.io.gfile.GFile(f"{folder}/saved_model.pb", "rb") as file:
@@ -97,8 +93,6 @@ def _meta_graphs(folder):
 
 def _load_for_training(folder, loaded):
     """Loads the graph with the tag `train`, and its values only if it has variables that `loaded` lacks."""
-    import tensorflow as tf
-
     second, *_ = load(folder, ["train"], tf.saved_model.LoadOptions(experimental_skip_checkpoint=True))
     if own := {variable.name for variable in second.variables} - {variable.name for variable in loaded.variables}:
         try:
@@ -113,8 +107,6 @@ def _load_for_training(folder, loaded):
 
 def _weight(variable, trainable):
     """Returns the variable, or a new one with its value if `trainable` differs or a strategy must create it."""
-    import tensorflow as tf
-
     if variable.trainable == trainable and not tf.distribute.has_strategy():
         return variable
     mean = tf.VariableAggregation.MEAN if variable.dtype.is_floating else tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -124,7 +116,6 @@ def _weight(variable, trainable):
 
 def _resources(loaded):
     """Returns the tables of a loaded module and their files as a TrackableResource, which Keras exports."""
-    import tensorflow as tf
 
     class Resources(tf.saved_model.experimental.TrackableResource, tf.__internal__.tracking.AutoTrackable):
         def _create_resource(self):
@@ -160,8 +151,6 @@ class _Function:
 
 def _average(weight):
     """Sets a variable to the mean of its values on all replicas, each of which has updated its own."""
-    import tensorflow as tf
-
     if isinstance(weight, tf.distribute.DistributedValues) and not tf.distribute.in_cross_replica_context():
         weight.assign(weight.read_value())
 
@@ -180,8 +169,6 @@ class _Graph:
 
     def function(self, signature, updates=()):
         """Returns a signature as a function of keyword arguments, which also runs the operations `updates`."""
-        import tensorflow as tf
-
         function = self.loaded.signatures[signature]
         definition = self.meta_graph.signature_def[signature]
         inputs, outputs = _tensor_names(definition.inputs), dict(definition.outputs)
@@ -210,8 +197,6 @@ class _Graph:
 
     def bind(self, function):
         """Makes a concrete function read `weights`, and returns it."""
-        import tensorflow as tf
-
         names = {id(variable.handle): variable.name for variable in self.loaded.variables}
         captures = []
         for capture in function.captured_inputs:
@@ -231,8 +216,6 @@ class _Graph:
 
     def initialize_tables(self):
         """Fills the tables of the other CPU devices. The loader has filled the first device's tables."""
-        import tensorflow as tf
-
         self.bind(hub_modules.table_initializer(self.loaded))  # it is saved with the tables
         for device in tf.config.list_logical_devices("CPU")[1:]:
             with tf.device(device.name):
@@ -241,8 +224,6 @@ class _Graph:
 
 def _handle(weight):
     """Returns a variable's handle: the current replica's under tf.distribute, or the first outside replicas."""
-    import tensorflow as tf
-
     if isinstance(weight, tf.distribute.DistributedValues) and tf.distribute.in_cross_replica_context():
         weight = tf.distribute.get_strategy().experimental_local_results(weight)[0]
     return weight.handle
@@ -294,8 +275,6 @@ def with_old_gradient(graph, inputs, outputs, updates):
         outputs: Dict from the names of its outputs to `TensorInfo`s.
         updates: List of operations to run with each call.
     """
-    import tensorflow as tf
-
     targets = {name: info.name for name, info in outputs.items() if info.name and tf.as_dtype(info.dtype).is_floating}
     trained = [name for name, weight in graph.weights.items() if weight.trainable]
     backward, sources, saved, handles = _backward(graph, targets.values(), [*inputs.values(), *trained])
@@ -326,8 +305,6 @@ def _backward(graph, targets, sources):
         targets' gradients to the gradients of `sources`; the sources that the targets depend on; the tensors that the
         forward pass must return; and the variables' handles.
     """
-    import tensorflow as tf
-
     v1 = tf.compat.v1
     meta_graph = v1.MetaGraphDef(graph_def=graph.loaded.graph.as_graph_def())  # with the loader's names of tables
     for name in _CONTEXTS & graph.meta_graph.collection_def.keys():
@@ -362,8 +339,6 @@ def _old_control_flow():
     The process has only one such switch. It does not affect functions that other threads trace, or what they run, but a
     `tf.Graph` that another thread builds meanwhile, outside any function, also gets the control flow of TensorFlow 1.
     """
-    import tensorflow as tf
-
     with _switch:
         enabled = tf.compat.v1.control_flow_v2_enabled()
         tf.compat.v1.disable_control_flow_v2()

@@ -6,6 +6,7 @@ import keras
 
 from keras_transfer.adaptation import adapted_encoder, adapter_weights, check_names, head_for
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 
 
 def signatures_by_adapter(model, signatures, names):
@@ -44,8 +45,6 @@ def check_adapters(model, names):
 
 
 def _choosing(model, function, weights):
-    import tensorflow as tf
-
     names, traced = list(weights), {}
 
     def answer(name, inputs):
@@ -80,7 +79,6 @@ def _choosing(model, function, weights):
 
 def _rows_or_none(function, inputs, rows):
     """Returns the outputs of a function for some rows of the inputs. Without rows, it is not called if possible."""
-    import tensorflow as tf
 
     def run():
         # If there are no rows, one row is added, since some kernels fail on empty tensors.

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_transfer.core.expect import one_of
 from keras_transfer.core.files import read_json
+from keras_transfer.core.lazy import tf
 from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.portable.predict import Model
 
@@ -119,7 +120,6 @@ def _as_array(name, values):
 
 
 def _load_saved_model(folder):
-    import tensorflow as tf
     import tensorflow_text  # noqa: F401  Its operations are in the graph.
 
     return tf.saved_model.load(folder)
@@ -142,8 +142,6 @@ def _of_saved_model(function, signature):
 
 def _in_batches(function, texts, batch_size):
     """Returns the outputs for all rows as arrays, from batches of rows of similar length."""
-    import tensorflow as tf
-
     texts = {name: np.array([text.encode("utf-8") for text in column], object) for name, column in texts.items()}
     lengths = sum(np.array([len(text) for text in column], "int64") for column in texts.values())
     order = np.argsort(-lengths, kind="stable")

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.serving.by_adapter import signatures_by_adapter
 from keras_transfer.serving.exported import FACTS_FILE, LABELS_FILE
 from keras_transfer.version import __version__
@@ -10,8 +11,6 @@ from keras_transfer.version import __version__
 
 def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, verbose=0):
     """Writes a task on the TensorFlow backend into a folder. For the arguments, see `export`."""
-    import tensorflow as tf
-
     # A module of plain variables: tracking the Keras model would write every weight twice.
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
@@ -36,8 +35,6 @@ def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):
     """Returns a task's signatures as a dict of concrete functions, by the names of `model.signatures(pairs)`."""
-    import tensorflow as tf
-
     concrete, signatures = {}, model.signatures(pairs, **({"jit_compile": True} if jit_compile else {}))
     if adapters is not None:
         signatures = signatures_by_adapter(model, signatures, adapters)
@@ -72,8 +69,6 @@ def _layers(layer):
 
 def in_tensorflow(signature, labels):
     """Returns the function of a `Signature` on dense tensors, with `label` for each `label_id`."""
-    import tensorflow as tf
-
     names, padding = tf.constant(labels, tf.string), {tf.string: "", tf.int32: -1, tf.float32: 0.0}
 
     def function(**inputs):
@@ -109,7 +104,6 @@ def concrete_signature(function, specs, axes=1, input_axes=2):
         axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs.
         input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common.
     """
-    import tensorflow as tf
 
     def answer(**inputs):
         # A single string is no batch. TensorFlow would not say so, and not which input it is.
@@ -126,8 +120,6 @@ def concrete_signature(function, specs, axes=1, input_axes=2):
 
 def _checks(inputs, axes):
     """Returns operations that fail if the inputs of a request differ in size, before one of them is broadcast."""
-    import tensorflow as tf
-
     if len(inputs) == 1:
         return []
     axes = min(axes, *(tensor.shape.rank for tensor in inputs.values()))
@@ -139,8 +131,6 @@ def _checks(inputs, axes):
 
 def _pad(tensor):
     """Returns a tensor with at least one entry along its batch axis and its length axis if these are dynamic."""
-    import tensorflow as tf
-
     missing = tf.cast(tf.equal(tf.shape(tensor), 0), tf.int32)
     paddings = [[0, 0]] * tensor.shape.rank
     for axis, size in enumerate(tensor.shape[:2]):

@@ -6,6 +6,7 @@ import shutil
 
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import write_json
+from keras_transfer.core.lazy import tf
 from keras_transfer.encoders import is_quantized
 from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.serving.portable import litert, onnx
@@ -86,8 +87,6 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     Args:
         limits: Dict of `max_difference` and `min_equal_labels`, which may be `None`.
     """
-    import tensorflow as tf
-
     kind, preprocessor = kind_of_answers(model), model.preprocessor
     function = graph_of(model, kind)
     inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
@@ -147,7 +146,6 @@ def graph_of(model, kind):
     `values` [batch, targets]; `embedding` [batch, dim]; `logits` [batch, 1] of choices; and `logits` [batch, length, 2]
     of the starts and ends of spans.
     """
-    import tensorflow as tf
 
     def answer(**ids):
         outputs = model(ids, training=False)

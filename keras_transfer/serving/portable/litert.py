@@ -3,6 +3,8 @@
 import pathlib
 import re
 
+from keras_transfer.core.lazy import tf
+
 FILE = "model.tflite"
 PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
 QUANTIZATIONS = (None, "int8_dynamic", "float16")
@@ -14,8 +16,6 @@ def convert(function, specs, weights, quantization, folder):
     Args:
         function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
     """
-    import tensorflow as tf
-
     module = tf.Module()
     module.weights = [weight.value for weight in weights]
     traced = tf.function(function, autograph=False).get_concrete_function(**specs)

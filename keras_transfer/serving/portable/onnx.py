@@ -5,6 +5,8 @@ import tempfile
 
 import keras
 
+from keras_transfer.core.lazy import tf
+
 FILE = "model.onnx"
 PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
 QUANTIZATIONS = (None, "int8_dynamic")
@@ -16,7 +18,6 @@ def convert(function, specs, weights, quantization, folder):
 
     The graph is converted with the weights as inputs, because the converter copies constants many times.
     """
-    import tensorflow as tf
     import tf2onnx
 
     of_weights = {f"weight_{number}": weight for number, weight in enumerate(weights)}
