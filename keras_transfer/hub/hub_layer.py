@@ -299,17 +299,8 @@ class HubLayer(keras.layers.Layer):
             ) from error
         config = super().get_config()
         del config["dtype"]
-        return {
-            **config,
-            "handle": self.handle,
-            "arguments": self.arguments,
-            "tags": self.tags,
-            "signature": self.signature,
-            "signature_outputs_as_dict": self.signature_outputs_as_dict,
-            "output_key": self.output_key,
-            "output_shape": self.output_shape,
-            "sha256": self.sha256,
-        }
+        names = ("handle", "arguments", "tags", "signature", "signature_outputs_as_dict", "output_key", "output_shape")
+        return {**config, **{name: getattr(self, name) for name in (*names, "sha256")}}
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):

@@ -4,6 +4,7 @@ import os
 
 import keras
 
+from keras_transfer.core.configs import Configured
 from keras_transfer.core.lazy import tf
 from keras_transfer.hub.errors import HubError, require, shown
 from keras_transfer.hub.hub_encoder import TOKEN_INPUTS
@@ -14,7 +15,7 @@ from keras_transfer.text import Preprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class HubPreprocessor(Preprocessor):
+class HubPreprocessor(Configured, Preprocessor):
     """A preprocessing module, such as BERT's on TF Hub, as a preprocessor.
 
     The module accepts strings and returns a dict of ids of a fixed length. Other lengths and pairs of texts require the
@@ -87,14 +88,6 @@ class HubPreprocessor(Preprocessor):
 
     def compute_output_spec(self, texts, sequence_length=None):
         return keras.Operation.compute_output_spec(self, texts, sequence_length=sequence_length)
-
-    def get_config(self):
-        return {
-            "handle": self.handle,
-            "sequence_length": self.sequence_length,
-            "sha256": self.sha256,
-            "name": self.name,
-        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):

@@ -1,6 +1,5 @@
 """The progress of a run: where it is, what Keras does not tell callbacks, and cleaning up when it ends or fails."""
 
-import contextlib
 import logging
 import math
 import warnings
@@ -8,6 +7,7 @@ import warnings
 import keras
 
 from keras_transfer.keras_internals import accumulation_steps
+from keras_transfer.training.states import flat
 
 log = logging.getLogger("keras_transfer")
 
@@ -161,50 +161,33 @@ def warn_if_shorter(optimizer, total_steps):
     """
     begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
     last = begin + total_steps
-    lengths = {s["config"]["total_steps"]: s for s in find_schedules(optimizer) if s["config"].get("total_steps")}
+    schedules = _schedules_by_length(optimizer)
     warned = getattr(optimizer, "warned_until", None)  # The last step for which a warning was given.
-    if lengths and min(lengths) > _FAR * last and warned is None:
+    length = min(schedules, default=last)
+    if length > _FAR * last and warned is None:
         optimizer.warned_until = 0
         log.warning(
             "The run ends at step %d, but the learning rate schedule %s only at step %d, so that most of it never "
             "happens. If no later run continues it, create it with total_steps=%d.",
-            last,
-            lengths[min(lengths)]["class_name"],
-            min(lengths),
-            last,
+            *(last, schedules[length], length, last),
         )
-    if not lengths or min(lengths) >= last or (warned or 0) >= last:
-        return
-    optimizer.warned_until = last
-    length = min(lengths)
-    log.warning(
-        "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the end of the schedule, "
-        "the learning rate is constant. Create the schedule with total_steps=%d.",
-        lengths[length]["class_name"],
-        length,
-        last,
-        f" (it begins at step {begin})" if begin else "",
-        last,
-    )
+    if length < last and (warned or 0) < last:
+        optimizer.warned_until = last
+        log.warning(
+            "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the end of the "
+            "schedule, the learning rate is constant. Create the schedule with total_steps=%d.",
+            *(schedules[length], length, last, f" (it begins at step {begin})" if begin else "", last),
+        )
 
 
-def find_schedules(optimizer):
-    """Returns the serialized configs of the schedules in an optimizer and in the optimizers that it wraps."""
-    found = []
-
-    def look(value):
-        if isinstance(value, dict):
-            rate = value.get("learning_rate")
-            if isinstance(rate, dict) and isinstance(rate.get("config"), dict):
-                found.append(rate)
-            for part in value.values():
-                look(part)
-        elif isinstance(value, list | tuple):
-            for part in value:
-                look(part)
-
+def _schedules_by_length(optimizer):
+    """Returns a dict from lengths to the classes of the schedules in an optimizer and in those that it wraps."""
     with warnings.catch_warnings():  # Keras warns that saving a lambda is unsafe.
         warnings.simplefilter("ignore")
-        with contextlib.suppress(OSError):  # Keras raises this if the source is unknown.
-            look(optimizer.get_config())
-    return found
+        try:
+            config = dict(flat(optimizer.get_config()))
+        except OSError:  # Keras raises this if the source of a lambda is unknown.
+            return {}
+    end = "learning_rate.config.total_steps"
+    found = {name.removesuffix("config.total_steps"): steps for name, steps in config.items() if name.endswith(end)}
+    return {steps: config[f"{name}class_name"] for name, steps in found.items() if steps}

@@ -14,7 +14,7 @@ from keras_transfer.distribute import agree, processes_of
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.training.building import build_optimizer
 from keras_transfer.training.stages import Stages
-from keras_transfer.training.states import stateful
+from keras_transfer.training.states import flat, stateful
 
 log = logging.getLogger("keras_transfer")
 
@@ -120,13 +120,13 @@ def must_agree(model):
     # The beginning of the path of an optimizer's variable depends on how the optimizer was built.
     slots = [_describe(variable, variable.path.rpartition("/")[2]) for variable in model.optimizer.variables]
     variables = {"model": [_describe(variable, variable.path) for variable in model.variables], "optimizer": slots}
-    config = {name: value for name, value in _flat(_config_of(model.optimizer)) if not _is_rate(name, value)}
+    config = {name: value for name, value in flat(_config_of(model.optimizer)) if not _is_rate(name, value)}
     return {"variables": variables, "optimizer": {"class": type(model.optimizer).__name__, **config}}
 
 
 def rates_of(optimizer):
     """Returns the learning rates in an optimizer's config that are numbers, which callbacks may change, as a list."""
-    return [value for name, value in _flat(_config_of(optimizer)) if _is_rate(name, value)]
+    return [value for name, value in flat(_config_of(optimizer)) if _is_rate(name, value)]
 
 
 def may_differ(model, batches, settings, callbacks, schedule):
@@ -155,7 +155,7 @@ def may_differ(model, batches, settings, callbacks, schedule):
 
 def differences(ours, theirs):
     """Returns descriptions of the first three differences between two nested dicts or lists."""
-    ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
+    ours, theirs = dict(flat(ours)), dict(flat(theirs))
     names = [name for name in {**ours, **theirs} if _unnumbered(ours.get(name)) != _unnumbered(theirs.get(name))]
     return [f"{name}={ours.get(name)} (training checkpoint: {theirs.get(name)})" for name in names[:3]]
 
@@ -189,15 +189,6 @@ def _plain(value):
         return [_plain(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or isinstance(value, (str, int, float)) else str(type(value))
-
-
-def _flat(value, name=""):
-    """Yields `(name, value)` for each value in nested dicts and lists."""
-    if isinstance(value, (dict, list)):
-        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _flat(part, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value
 
 
 def _is_rate(name, value):

@@ -59,6 +59,15 @@ def join(value, read):
     return [join(part, read) for part in value] if isinstance(value, list) else value
 
 
+def flat(value, name=""):
+    """Yields `(name, value)` for each value in nested dicts and lists."""
+    if isinstance(value, (dict, list)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from flat(part, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
 # === Callbacks ===
 
 
