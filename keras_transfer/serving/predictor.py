@@ -1,5 +1,6 @@
 """An exported model as an object that engines for large tables copy to their workers. It maps tables to tables."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,8 @@ from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.exported import is_exported, open_exported
 
 
+@expects(batch_size=integer(1))
+@dataclasses.dataclass(eq=False)
 class Predictor:
     """Adds the answers of an exported model to tables of texts, in one process or in each worker of an engine.
 
@@ -43,24 +46,20 @@ class Predictor:
     ```
     """
 
-    @expects(batch_size=integer(1))
-    def __init__(
-        self,
-        folder: Any,
-        text_columns: str | Sequence[str] | Mapping[str, str] = "text",
-        *,
-        batch_size: int = 64,
-        signature: str = "serving_default",
-    ) -> None:
+    folder: Any
+    text_columns: str | Sequence[str] | Mapping[str, str] = "text"
+    _: dataclasses.KW_ONLY
+    batch_size: int = 64
+    signature: str = "serving_default"
+
+    def __post_init__(self):
+        folder = str(self.folder)
         # Workers may have different working directories. A URL of remote storage is not changed.
-        self.folder = str(folder) if "://" in str(folder) else os.path.abspath(folder)
-        self.text_columns = text_columns
-        self.batch_size = batch_size
-        self.signature = signature
+        self.folder = folder if "://" in folder else os.path.abspath(folder)
         if "://" not in self.folder and not is_exported(self.folder):
             raise FileNotFoundError(
                 "`folder` must be an exported model, with the file saved_model.pb or export.json. "
-                f"`serving.export(model, folder)` writes it. Received: folder={str(folder)!r}"
+                f"`serving.export(model, folder)` writes it. Received: {folder=}"
             )
 
     def __call__(self, table):

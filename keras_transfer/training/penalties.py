@@ -1,5 +1,6 @@
 """Penalties on the distance of weights from their start, which an optimizer adds, and a callback that logs them."""
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -109,6 +110,8 @@ class Penalty(Configured):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@expects(strength=number(0), new_strength=number(0), squared=FLAG, norms_and_biases=FLAG)
+@dataclasses.dataclass(eq=False)
 class L2SP(Penalty):
     """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
 
@@ -143,19 +146,15 @@ class L2SP(Penalty):
 
     penalizes_new_weights = True
 
-    @expects(strength=number(0), new_strength=number(0), squared=FLAG, norms_and_biases=FLAG)
-    def __init__(
-        self,
-        strength: float = 0.01,
-        *,
-        new_strength: float = 0.01,
-        squared: bool = True,
-        groups: Any = "pretrained",
-        norms_and_biases: bool = True,
-    ) -> None:
-        self.strength, self.new_strength = float(strength), float(new_strength)
-        self.squared, self.norms_and_biases = squared, norms_and_biases
-        self.groups = selection_for_config(groups)
+    strength: float = 0.01
+    _: dataclasses.KW_ONLY
+    new_strength: float = 0.01
+    squared: bool = True
+    groups: Any = "pretrained"
+    norms_and_biases: bool = True
+
+    def __post_init__(self):
+        self.groups = selection_for_config(self.groups)
 
     @property
     def needs_distance(self):

@@ -15,6 +15,7 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import to_columns
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class KerasTransferClassifier:
     """A `tasks.TextClassifier` as an estimator for scikit-learn's `cross_val_score`, `GridSearchCV` and `Pipeline`.
 
@@ -48,27 +49,16 @@ class KerasTransferClassifier:
     ```
     """
 
-    def __init__(
-        self,
-        source: Any = "minilm-l6",
-        *,
-        recipe: str | Recipe = "bert",
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        sequence_length: int | None = None,
-        random_state: Any = None,
-        verbose: str | int = 0,
-    ) -> None:
-        # scikit-learn's protocol: the constructor stores its arguments and checks nothing.
-        self.source = source
-        self.recipe = recipe
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.sequence_length = sequence_length
-        self.random_state = random_state
-        self.verbose = verbose
+    # scikit-learn's protocol: the constructor stores its arguments and checks nothing.
+    source: Any = "minilm-l6"
+    _: dataclasses.KW_ONLY
+    recipe: str | Recipe = "bert"
+    epochs: int | None = None
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    sequence_length: int | None = None
+    random_state: Any = None
+    verbose: str | int = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fine-tunes a new classifier.
