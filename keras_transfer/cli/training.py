@@ -37,7 +37,7 @@ def train(output, overwrite, **options):
     if given.precision == "auto":  # A resumed run keeps the precision that it started with.
         found = precision.recommended_precision()
         print(found)
-        options["precision"] = found.policy
+        options["precision"] = given.precision = found.policy
     if trained is not None and os.path.realpath(trained.parent) == os.path.realpath(output):
         raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
     settings = run_folder.describe(**options)

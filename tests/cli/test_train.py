@@ -240,11 +240,11 @@ def test_accumulation_rematerialization_and_precision_are_those_of_the_recipe(tr
 def test_automatic_precision_is_that_of_the_machine_on_which_the_run_began(train, monkeypatch, capsys):
     calls = []
     monkeypatch.setattr(training, "_model", lambda *arguments: of_words(list("abyz"), num_classes=2))
-    monkeypatch.setattr(training, "_train", lambda *arguments: calls.append(arguments[-3:-1]) or 0)
+    monkeypatch.setattr(training, "_train", lambda *arguments: calls.append(arguments[-2:]) or 0)
     monkeypatch.setattr(precision, "recommended_precision", lambda: Precision("mixed_bfloat16", "why"))
     assert train("--precision", "auto") == 0
-    [(folder, settings)] = calls
-    assert settings["precision"] == "mixed_bfloat16"
+    [(folder, given)] = calls
+    assert given.precision == "mixed_bfloat16"
     assert capsys.readouterr().out == "mixed_bfloat16: why\n"
     (folder / "checkpoints").mkdir()
     monkeypatch.setattr(precision, "recommended_precision", lambda: Precision("float32", "why"))
