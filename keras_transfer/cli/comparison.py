@@ -4,7 +4,7 @@ import pathlib
 import types
 
 from keras_transfer import adaptation, experiments, tasks
-from keras_transfer.cli.labelled_texts import FORM, as_task_labels, read_parts, with_validation
+from keras_transfer.cli.labelled_texts import FORM, read_parts, with_validation
 from keras_transfer.cli.scores import check_writable, describe_recipe, warn_of_few_steps
 from keras_transfer.core.files import atomic_file, atomic_files
 from keras_transfer.core.names import listed
@@ -33,7 +33,7 @@ def compare(methods, results, markdown, plot, **options):
         print(describe_recipe(recipes[name], name, given.encoder))
     comparison = experiments.compare(
         lambda: tasks.TextClassifier.from_pretrained(given.encoder, label_names=label_names, head="new"),
-        {name: as_task_labels(part, label_names) for name, part in parts.items()},
+        parts,
         recipes,
         seeds=given.seeds,
         baseline=given.baseline,

@@ -5,11 +5,10 @@ import json
 import math
 import sys
 
-import numpy as np
-
 from keras_transfer import datasets
 from keras_transfer.core import lines, tables
 from keras_transfer.core.names import check_spaces, did_you_mean, listed
+from keras_transfer.data import multi_hot, positions_of
 
 FORM = ("separator", "encoding", "no_header", "label_separator")  # Options that say how a table is read.
 OPTIONS = ("--text-column", "--label-column")
@@ -153,16 +152,15 @@ LABELS = {
 def read_parts(data, validation=None, test=None, text="text", label="label", task="classification", **form):
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
-    For the task `"classification"`, labels are integers, the places of their names in the sorted list of label names.
-    For `"multi-label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
-    `"regression"`, they are floats, and the label names are None.
+    Labels are those of `read_texts`: names for the task `"classification"`, lists of names for `"multi-label"`, and
+    floats for `"regression"`. The label names are sorted, or None for floats.
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task, **form) for name, path in paths.items() if path is not None}
     if task == "regression":
         return parts, None
     several = task == "multi-label"
-    occurring = {name: set(itertools.chain(*labels) if several else labels) for name, (_, labels) in parts.items()}
+    occurring = {name: _occurring(labels) for name, (_, labels) in parts.items()}
     names = sorted(occurring["train"])
     if len(names) < 2:
         raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
@@ -180,12 +178,7 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
                 f"{paths[name]}: Labels must occur in the training data. Expected some of {listed(names)}. "
                 f"Received: {listed(unknown)}"
             )
-    places = {name: place for place, name in enumerate(names)}
-
-    def encode(label):
-        return [int(name in label) for name in names] if several else places[label]
-
-    return {part: (texts, [encode(label) for label in labels]) for part, (texts, labels) in parts.items()}, names
+    return parts, names
 
 
 def with_validation(parts, label_names):
@@ -196,7 +189,7 @@ def with_validation(parts, label_names):
     if "validation" in parts:
         return parts
     train, held_out = datasets.hold_out(parts["train"])
-    if missing := _missing(train[1], label_names or ()):
+    if missing := [name for name in label_names or () if name not in _occurring(train[1])]:
         lines.log.warning(
             "All texts with the labels %s are held out for validation. Pass --validation-data to choose these texts.",
             listed(missing),
@@ -204,19 +197,13 @@ def with_validation(parts, label_names):
     return {**parts, "train": train, "validation": held_out}
 
 
-def as_task_labels(part, label_names):
-    """Returns `(texts, labels)` with unambiguous labels: names, an array of zeros and ones, or floats."""
-    texts, labels = part
+def as_numbers(labels, label_names):
+    """Returns names as positions, lists of names as a one or a zero for each label name, and floats unchanged."""
     if label_names is None:
-        return texts, labels
-    if isinstance(labels[0], list):
-        return texts, np.array(labels)
-    return texts, [label_names[place] for place in labels]
+        return labels
+    return (multi_hot if isinstance(labels[0], list) else positions_of)(labels, label_names).astype(int).tolist()
 
 
-def _missing(labels, names):
-    """Returns the label names that do not occur."""
-    if isinstance(labels[0], list):  # The lists contain zeros and ones.
-        labels = np.flatnonzero(np.any(labels, axis=0))
-    occurring = set(labels)
-    return [name for place, name in enumerate(names) if place not in occurring]
+def _occurring(labels):
+    """Returns the set of the names in labels, which are names or lists of names."""
+    return set(itertools.chain(*labels) if isinstance(labels[0], list) else labels)

@@ -6,11 +6,12 @@ import signal
 import types
 
 import keras
+import numpy as np
 
 from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.cli import run_folder, scores
-from keras_transfer.cli.labelled_texts import FORM, as_task_labels, read_parts, with_validation
+from keras_transfer.cli.labelled_texts import FORM, as_numbers, read_parts, with_validation
 from keras_transfer.cli.models import trained_model
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT
@@ -89,17 +90,17 @@ def _train(model, parts, recipe, folder, given):
     print(scores.describe_recipe(recipe, given.recipe, given.encoder))
 
     checkpoint = TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
-    train = text.batches(
-        *parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=given.seed
-    )
+    texts, labels = parts["train"]
+    batching = {"preprocessor": model.preprocessor, "batch_size": recipe.batch_size, "seed": given.seed}
+    train = text.batches(texts, as_numbers(labels, model.label_names), **batching)
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
-    validation = as_task_labels(parts["validation"], model.label_names)
-    adaptation.fine_tune(model, train, validation_data=validation, recipe=recipe, **options)
+    texts, labels = parts["validation"]
+    labels = np.array(as_numbers(labels, model.label_names)) if given.task == "multi-label" else labels
+    adaptation.fine_tune(model, train, validation_data=(texts, labels), recipe=recipe, **options)
     if checkpoint.stopped_by:
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])
 
-    texts, labels = validation
     if model.label_names is None:
         found = scores.scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
         print(f"\nValidation data: {scores.describe_numbers(found, len(labels))}")

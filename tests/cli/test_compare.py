@@ -81,7 +81,7 @@ def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):
     table = write(tmp_path / "texts.tsv", [('"a fine', "1"), ("a bore", "0")], ("sentence", "label"))
     parts, names = read_parts(table, test=table, text="sentence")
     assert names == ["0", "1"] and list(parts) == ["train", "test"]
-    assert parts["test"] == (['"a fine', "a bore"], [1, 0])
+    assert parts["test"] == (['"a fine', "a bore"], ["1", "0"])
 
 
 def test_whole_numbers_of_json_are_one_label_however_they_are_written(tmp_path):

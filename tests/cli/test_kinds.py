@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, read_texts
+from keras_transfer.cli.labelled_texts import as_numbers, read_parts, read_texts
 from keras_transfer.datasets import read_table
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from keras_transfer_command import main
@@ -235,8 +235,9 @@ def test_several_labels_must_occur_in_the_training_data(folder, capsys):
     assert "b.csv: Expected at least two labels. Received: ['film']" in capsys.readouterr().err
     assert run(*line, "c.csv", "--validation-data", "d.csv") == 1
     assert "Expected some of ['film', 'fun']. Received: ['sad']" in capsys.readouterr().err
-    parts = {"train": (["a", "b", "c"], [[1, 1], [0, 0], [0, 1]])}
-    assert read_parts("c.csv", task="multi-label") == (parts, ["film", "fun"])
+    parts, names = read_parts("c.csv", task="multi-label")
+    assert parts == {"train": (["a", "b", "c"], [["film", "fun"], [], ["fun"]])} and names == ["film", "fun"]
+    assert as_numbers(parts["train"][1], names) == [[1, 1], [0, 0], [0, 1]]
 
 
 @pytest.fixture
@@ -276,9 +277,6 @@ def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_r
     assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regression"
 
 
-def test_labels_of_a_table_are_passed_to_a_task_so_that_they_have_one_meaning():
+def test_labels_of_a_table_are_positions_of_names_even_if_these_are_numbers():
     names = ["0", "1", "10", "2"]  # sorted as strings: position 2 is not the name "2"
-    assert as_task_labels((["a", "b"], [2, 3]), names) == (["a", "b"], ["10", "2"])
-    _, hot = as_task_labels((["a", "b"], [[0, 1], [1, 0]]), ["x", "y"])
-    np.testing.assert_array_equal(hot, [[0, 1], [1, 0]])
-    assert isinstance(hot, np.ndarray)
+    assert as_numbers(["10", "2"], names) == [2, 3] and as_numbers([0.5], None) == [0.5]
