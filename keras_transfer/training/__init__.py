@@ -1,6 +1,6 @@
 """What a run needs: optimizers, stages inside `fit`, and training checkpoints.
 
-Its public names are in `keras_transfer.adaptation`, together with the methods that users combine them with.
+Its public names are in `keras_transfer.optimizers`, `keras_transfer.callbacks` and `keras_transfer.adaptation`.
 """
 
 from keras_transfer.training.averaging import NTASGD, NonMonotonicTrigger
