@@ -5,13 +5,18 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands in for a module that takes seconds to import, or may not be installed."""
+    """Stands in for a package. `import keras_transfer` stays fast by it, and works without the package."""
 
     def __init__(self, name):
         self._name = name
 
     def __getattr__(self, name):
-        return getattr(importlib.import_module(self._name), name)
+        # What Python asks of any object is no reason to import the package.
+        if name.startswith("__") and name not in ("__internal__", "__version__"):
+            raise AttributeError(name)
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
 
 
 tf: Any = LazyModule("tensorflow")

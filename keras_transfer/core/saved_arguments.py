@@ -37,13 +37,15 @@ class SavedByArguments:
 def _saved(value):
     import keras
 
-    if isinstance(value, tuple):
-        return list(value)
+    if isinstance(value, (list, tuple)):
+        return [_saved(each) for each in value]
     return keras.saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
 
 
 def _loaded(value):
     import keras
 
+    if isinstance(value, list):
+        return [_loaded(each) for each in value]
     is_object = isinstance(value, dict) and "class_name" in value
     return keras.saving.deserialize_keras_object(value) if is_object else value

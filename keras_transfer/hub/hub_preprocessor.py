@@ -4,8 +4,8 @@ import os
 
 import keras
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.lazy import tf
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.hub.errors import HubError, require, shown
 from keras_transfer.hub.hub_encoder import TOKEN_INPUTS
 from keras_transfer.hub.loading import load
@@ -15,7 +15,7 @@ from keras_transfer.text import Preprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class HubPreprocessor(Configured, Preprocessor):
+class HubPreprocessor(SavedByArguments, Preprocessor):
     """A preprocessing module, such as BERT's on TF Hub, as a preprocessor.
 
     The module accepts strings and returns a dict of ids of a fixed length. Other lengths and pairs of texts require the

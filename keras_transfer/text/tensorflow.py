@@ -1,25 +1,8 @@
 """TensorFlow, which runs everything in `text`, and is imported when it is first used."""
 
 import functools
-import importlib
-from typing import Any
 
-
-class _Lazy:
-    """Stands in for a package. `import keras_transfer` stays fast by it, and works without the package."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def __getattr__(self, name):
-        if name.startswith("__"):  # What Python asks of any object is no reason to import the package.
-            raise AttributeError(name)
-        value = getattr(importlib.import_module(self._name), name)
-        setattr(self, name, value)
-        return value
-
-
-tf: Any = _Lazy("tensorflow")
+from keras_transfer.core.lazy import tf
 
 
 def constants(make):

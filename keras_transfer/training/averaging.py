@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.progress import RunCallback, sync
 
@@ -163,7 +163,7 @@ class ValidatedAverages(RunCallback):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class NonMonotonicTrigger(Configured, ValidatedAverages):
+class NonMonotonicTrigger(SavedByArguments, ValidatedAverages):
     """Begins the mean of `NTASGD` when the validation has not improved for several epochs (Merity et al. 2018).
 
     It begins after an epoch whose value is worse than the best value of all epochs at least `patience` epochs earlier.

@@ -9,15 +9,15 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import FLAG, expect, expects, number
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
 from keras_transfer.training.rates import find_path
 
 log = logging.getLogger("keras_transfer")
 
 
-class Penalty(Configured):
+class Penalty(SavedByArguments):
     """Base class of the penalties on the distance of weights from their initial values.
 
     A penalty is not part of the loss, so `loss` and `val_loss` remain the task's. Its gradient is added once per
@@ -290,7 +290,7 @@ class EWC(Penalty):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class PenaltyLogger(Configured, keras.callbacks.Callback):
+class PenaltyLogger(SavedByArguments, keras.callbacks.Callback):
     """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
 
     The penalty is not part of the loss. This callback adds its value to the logs of the epoch, and so to the `History`

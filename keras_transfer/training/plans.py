@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import Rule, expects, list_of
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.training.groups import select_groups
 from keras_transfer.training.stages import LENGTH, Stage, Stages
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class StagedTraining(Configured, Stages):
+class StagedTraining(SavedByArguments, Stages):
     """Trains only some layer groups in each stage of a run.
 
     The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
@@ -56,7 +56,7 @@ class StagedTraining(Configured, Stages):
         return self.stages
 
 
-class _OfEqualLength(Configured, Stages):
+class _OfEqualLength(SavedByArguments, Stages):
     """Base class of callbacks whose stages have equal lengths, except that the last one lasts until the run ends."""
 
     def __init__(self, epochs, steps, fraction):
@@ -157,7 +157,7 @@ class ChainThaw(_OfEqualLength):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SequentialUnfreezing(Configured, Stages):
+class SequentialUnfreezing(SavedByArguments, Stages):
     """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
     `StagedTraining` describes what all these methods have in common.

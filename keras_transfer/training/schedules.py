@@ -9,9 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import FRACTION, POSITIVE, Rule, expect, expects, integer, list_of, number
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 _RATE = Rule(
     "a number above 0 or a schedule",
@@ -20,7 +20,7 @@ _RATE = Rule(
 )
 
 
-class _Schedule(Configured, keras.optimizers.schedules.LearningRateSchedule):
+class _Schedule(SavedByArguments, keras.optimizers.schedules.LearningRateSchedule):
     """Base class of the schedules, dataclasses with a method that plots them.
 
     Attributes:

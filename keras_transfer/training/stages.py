@@ -9,9 +9,9 @@ import logging
 import keras
 import numpy as np
 
-from keras_transfer.core.configs import Configured
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.plots import GREY, new_axes
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.keras_internals import (
     accumulation_steps,
     optimizers,
@@ -38,7 +38,7 @@ _RATE = Rule(
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @expects(epochs=LENGTH, steps=LENGTH, fraction=number(most=1, above=0), learning_rate=_RATE)
 @dataclasses.dataclass
-class Stage(Configured):
+class Stage(SavedByArguments):
     """A part of a run in which only some layer groups train.
 
     Args:
