@@ -103,7 +103,14 @@ class Stages(RunCallback):
         self._fitted = self._updated = None
 
     def plan(self, groups):
-        """Returns the list of the `Stage`s of a run, given the `LayerGroups` of the model."""
+        """Returns the stages of a run.
+
+        Args:
+            groups: `LayerGroups` of the model.
+
+        Returns:
+            List of `Stage`s.
+        """
         raise NotImplementedError
 
     # === The run ===
