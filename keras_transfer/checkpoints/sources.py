@@ -49,8 +49,7 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
             "encoder of a task is then `model.encoder`, for a new task over the same weights."
         )
         check(folder.is_dir(), rule, f"{str(source)!r}{'' if folder.exists() else ', which does not exist'}")
-    shown = str(source) if isinstance(source, os.PathLike) else repr(source)
-    check(folder.is_dir(), f"{rule}{_suggestion(source)}", shown)
+    check(folder.is_dir(), f"{rule}{_suggestion(source)}", repr(os.fspath(source)))
     return folder
 
 

@@ -7,7 +7,10 @@ from keras_transfer.layers.basic.activations import serialize_activation
 
 
 class ConfigOfArguments:
-    """A mixin before `Layer`, whose config has the constructor's arguments, from the attributes of the same names."""
+    """A mixin before `Layer`: to its config, it adds the constructor's arguments, from the attributes of their names.
+
+    `SavedByArguments` does so for what is no layer, whose name, dtype policy and flags Keras saves.
+    """
 
     def get_config(self):
         config = super().get_config()
