@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from tests.helpers import EAGER, save_and_load, unbuilt
+from tests.helpers import EAGER, eager, save_and_load, unbuilt
 
 
+@eager()  # Each task is traced where it learns.
 def run_task_test(make, x, y, outputs=None, answer=None):
     """Checks a task.
 

@@ -27,7 +27,7 @@ def tuned(model, **changes):
 
 
 @pytest.mark.core
-def test_two_accumulated_batches_of_four_rows_make_the_step_of_one_batch_of_eight():
+def test_two_accumulated_batches_of_four_rows_make_the_step_of_one_batch_of_eight(eagerly):
     start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
     model = tiny.classifier()
     _, two = tuned(model, batch_size=4, global_clipnorm=None, gradient_accumulation_steps=2)
@@ -41,13 +41,13 @@ def test_one_batch_for_an_update_is_the_same_as_no_accumulation():
     assert options == [None, None]
 
 
-def test_a_run_with_fewer_batches_than_an_update_makes_one_update_of_all():
+def test_a_run_with_fewer_batches_than_an_update_makes_one_update_of_all(eagerly):
     start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
     _, two = tuned(tiny.classifier(), batch_size=4, global_clipnorm=None, gradient_accumulation_steps=3)
     assert tiny.difference(one, two) < 1e-5 < 1e-2 < tiny.difference(one, start)
 
 
-def test_adafactor_keeps_little_and_learns():
+def test_adafactor_keeps_little_and_learns(eagerly):
     model = tiny.classifier()
     model.compile()
     before = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"]

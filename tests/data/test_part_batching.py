@@ -101,8 +101,6 @@ test_columns_that_are_not_rows_of_texts_are_errors = check_errors(
     (((["a", "b"], ["c"]), None, {}), "same number of texts. Received: counts=[2, 1]"),
     (((["a", "b"], ["c", None]), None, {}), "Texts must be strings, but 1 of 2 are not"),
     ((([], []), None, {}), "at least one text. Received: texts=[]"),
-    (((["a"], ["b"]), [1, 0], {}), "number of labels must equal the number of texts. Received: 2 labels, 1 texts"),
-    (((["a"], ["b"]), None, {"batch_size": 0}), "`batch_size` must be an integer of at least 1"),
     (((["a"], ["b"]), None, {"drop_remainder": True}), "at least one full batch of 32 texts. Received: texts=1"),
     call=lambda texts, labels, options: part_batches(texts, labels, preprocessor=PREPROCESSOR, **options),
 )

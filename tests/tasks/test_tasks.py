@@ -9,7 +9,6 @@ from keras_transfer.text import ElmoPreprocessor, Packing, TokenPreprocessor, Wo
 from tests.task_harness import run_task_test
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 
-pytestmark = pytest.mark.core
 TEXTS = ["a good b", "bad", "c d e f g", "good bad a"]
 WORDS = [text.split() for text in TEXTS]
 
@@ -116,7 +115,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# One task of each family. The others have tests of their own of what depends on the backend.
+CORE = ("classes", "choices", "words", "vectors", "next tokens", "hidden tokens")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in CASES])
 def test_a_task(name):
     keras.utils.set_random_seed(0)
     run_task_test(*CASES[name])

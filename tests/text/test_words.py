@@ -159,10 +159,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: WordPreprocessor(["a", "b\n"]), "without line breaks. Received: wrong=['b\\n']"),
     (lambda: WordPreprocessor(["a", ""]), "no empty strings. Received: tokens=['a', '']"),
     (lambda: WordPreprocessor([]), "at least one word ... Received: tokens=[]"),
-    (lambda: WordPreprocessor(["a"], sequence_length=0), "at least 1 ... Received: sequence_length=0"),
-    (lambda: make()(["a"], sequence_length="long"), "Received: sequence_length='long'"),
     (lambda: make()((["a"], ["b"])), "does not support pairs of texts. Received: a pair"),
     (lambda: make()([1, 2]), "Texts must be strings"),
-    (lambda: WordPreprocessor()(["a"]), "has no vocabulary. Pass `vocabulary`"),
     (lambda: make()(keras.Input((3,), dtype="string")), "Received: shape"),
 )

@@ -167,7 +167,6 @@ test_mistakes_are_errors = check_errors(
     ),
     (lambda: kt.add_adapters(models.writer(), "bitfit"), "requires an encoder with biases ... Received: encoder=<T5"),
     (lambda: kt.add_adapters(models.writer(), "lora:targets='cross.query'"), "Did you mean 'cross_attention.query'?"),
-    (lambda: kt.add_adapters(models.writer(), "compacter:4,terms=3"), "a divisor of both widths"),
     (lambda: kt.add_adapters(_classifier(_adapted()), "lora", name="b"), "adapters that belong to a `T5`"),
     (lambda tmp_path: _classifier(_adapted()).save(tmp_path / "a.keras"), "Save and adapt that model"),
     (lambda tmp_path: _adapted(_classifier).save(tmp_path / "a.keras"), "adapters that belong to a `T5Encoder`"),

@@ -71,7 +71,7 @@ def test_a_stream_trains_to_the_same_bits_as_its_rows_in_memory(make):
     for form in ("memory", "stream", "loader", *(["generator"] if make is classifier else [])):
         keras.utils.set_random_seed(0)
         model, data = make(), columns
-        model.compile(keras.optimizers.Adam(0.01))
+        model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
         if form == "stream":  # Labels may be names.
             data = (tf.data.Dataset.from_tensor_slices(names).batch(4),)
         elif form != "memory":

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import generation
-from keras_transfer.encoders import AWDLSTMEncoder, ElmoEncoder
+from keras_transfer.encoders import AWDLSTMEncoder
 from keras_transfer.tasks import CausalLM
 from tests.errors import check_errors
 from tests.helpers import EAGER, eager, encoder_inputs, outputs_of, save_and_load
@@ -100,8 +100,4 @@ def test_the_signature_of_exports_continues_texts_as_generate_does():
 test_mistakes_are_clear_errors = check_errors(
     (lambda: make(max_length=0), "`max_length` must be at least 1. Received: max_length=0"),
     (lambda: make().generate([[3] * 300]), "Pass `max_new_tokens` ... max_length=256 and a prompt of 300 tokens"),
-    (
-        lambda: CausalLM(ElmoEncoder(units=4, projection_dim=2, embedding_dim=2, filters=[(1, 2)])),
-        "must have tokens that see only earlier ones ... Received: ElmoEncoder",
-    ),
 )

@@ -200,8 +200,6 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda corpus: of_corpus(MaskedLM, corpus), "has no head for pairs of segments. Use `tasks.BertPretraining`"),
     (without_pooler, "`encoder` must have a pooled output ... Received: BertEncoder"),
     (lambda: compiled().fit(["a", "b"], [0, 1]), "Rows must be pairs of texts ... Received: list"),
-    (lambda: compiled().fit((["a"], ["b"])), "`fit` requires labels"),
-    (lambda corpus: compiled().fit(corpus.blocks(16)), "`fit` requires labels. Received: y=None"),
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
     (lambda: compiled().fit((["a"], ["b"]), [1], sample_weight=[1.0]), "Leave `sample_weight` out"),
     (lambda: compiled().fit(weighted_pairs()), "Leave `sample_weight` out. Received: sample_weight="),
@@ -218,7 +216,6 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: compiled().fit(torch_loader(["a"], ["b"], ["c"])),
         "Labels must be names ... Received: 'c'",
     ),
-    (lambda: pretraining().score_pairs((["a"], ["b"]), batch_size=0), "Received: batch_size=0"),
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
     (
         lambda: compiled().predict(torch_loader(["a"], ["b"], [1])),

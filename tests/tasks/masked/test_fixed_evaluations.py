@@ -14,6 +14,7 @@ from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks.loaders import TEXTS, Loader
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 SENTINELS = ["</s>", "<extra_id_1>", "<extra_id_0>"]
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
 

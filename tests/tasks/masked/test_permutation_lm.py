@@ -6,7 +6,6 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 from safetensors.numpy import load_file
 
-from keras_transfer import serving
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, XLNetEncoder
 from keras_transfer.objectives import PermutationLanguageModel
@@ -133,22 +132,6 @@ def test_a_masked_token_is_predicted_from_all_others_and_none_that_is_masked():
     np.testing.assert_array_equal(shown[used], hidden[used])
     others[0, 1] = 8
     assert (outputs_of(model, {**inputs, "token_ids": others})[0] != shown[0]).any(axis=-1).all()
-
-
-@pytest.mark.slow
-def test_an_export_fills_masks_in_raw_text(tmp_path):
-    import tensorflow as tf
-
-    model = permutation_lm()
-    serving.export(model, tmp_path / "served")
-    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
-    texts = ["a [MASK] c", "[MASK] [MASK] b", "no mask"]
-    outputs = {name: value.numpy() for name, value in served(text=tf.constant(texts)).items()}
-    for row, answer in enumerate(model.fill_mask(texts[:2])):
-        for place, best in enumerate(answer):
-            assert outputs["token"][row, place].astype(str).tolist() == [token for token, _ in best]
-            np.testing.assert_allclose(outputs["probability"][row, place], [value for _, value in best], atol=1e-6)
-    assert (outputs["token"][2] == b"").all() and (outputs["token_id"][0, 1] == -1).all()
 
 
 # === Mistakes ===

@@ -191,12 +191,6 @@ test_mistakes_are_errors = check_errors(
         "`min_new_tokens` must not be greater than",
     ),
     (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit into 16 tokens"),
-    (lambda ready: ready.classify(["a"], ["b"]), "at least two different strings. Received: label_names=['b']"),
-    (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
-    (
-        lambda ready: ready.classify(["a"], ["b", "B"]),
-        "different tokens ... Received: 'b' and 'B', both with the ids [",
-    ),
     (
         lambda ready: ready.compile(loss="mse"),
         "must accept integers ... one of ['auto', 'focal', 'label_smoothing']. Received: loss='mse'",

@@ -55,7 +55,7 @@ def losses_of(logits, targets):
 def test_it_learns_from_words_and_names_with_every_encoder_and_survives_keras_files(kind, mix):
     words, tags = examples(64, longest=6)  # which are all padded to 8 tokens, because each new shape is compiled
     model = tagger(kind, scalar_mix=mix)
-    model.compile(keras.optimizers.Adam(0.1 if kind == "vectors" else 0.03))
+    model.compile(keras.optimizers.Adam(0.1 if kind == "vectors" else 0.03), run_eagerly=EAGER)
     assert model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] < 0.8
     model.fit(words, tags, batch_size=8, epochs=20 if kind == "elmo" else 5, verbose=0)
     accuracy = model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"]
@@ -212,8 +212,8 @@ def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
 
 
 def test_entity_f1_is_measured_if_the_names_are_labels_of_entities():
-    model = tagger(names=["O", "B-X", "I-X"])
-    model.compile(keras.optimizers.Adam(0.03), run_eagerly=EAGER)
+    model = tagger("vectors", ["O", "B-X", "I-X"])
+    model.compile(keras.optimizers.Adam(0.3), run_eagerly=EAGER)
     words = [["a", "good", "bad", "b"], ["c", "a", "b", "c"]] * 32
     tags = [["O", "B-X", "I-X", "O"], ["O"] * 4] * 32
     history = model.fit(words, tags, batch_size=4, validation_data=(words[:8], tags[:8]), verbose=0).history
@@ -244,7 +244,7 @@ def test_layer_groups_freezing_rates_and_penalties_work_for_taggers(kind):
     assert moved == read
 
 
-def test_a_recipe_takes_words():
+def test_a_recipe_takes_words(eagerly):
     words, tags = examples()
     model = tagger()
     recipe = get_recipe("bert", epochs=2, batch_size=8, learning_rate=0.01)

@@ -11,7 +11,7 @@ from tests.training.runs.staging_models import assert_follows
 
 @pytest.mark.parametrize("method", [pytest.param("gradual", marks=pytest.mark.core), "sequential"])
 def test_each_method_trains_its_groups_of_our_encoder(method):
-    check_encoder("ours", method, run_eagerly=EAGER and method != "sequential")
+    check_encoder("ours", method, run_eagerly=EAGER)
 
 
 @pytest.mark.slow
