@@ -224,9 +224,9 @@ def test_a_small_table_has_so_many_epochs_that_there_are_100_updates(monkeypatch
     assert get_recipe("bert", gradient_accumulation_steps=2).resolve(model, 18).epochs == 12
     assert get_recipe("bert", epochs=2).resolve(model, 18).epochs == 2
     assert get_recipe("bert", steps=5).resolve(model, 18).steps == 5
-    monkeypatch.setattr("keras_transfer.adaptation.recipe.STEPS", 30)
+    monkeypatch.setattr("keras_transfer.adaptation.recipe.STEPS", 22)
     fine_tune(model, TEXTS, LABELS, recipe=get_recipe("feature_extraction", batch_size=8), verbose=0)
-    assert int(model.optimizer.iterations) == 30
+    assert int(model.optimizer.iterations) == 22
 
 
 def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():

@@ -49,9 +49,9 @@ def test_a_recipe_of_automatic_precision_has_the_recommended_one():
 
 
 @pytest.mark.core
-def test_a_recipe_of_bfloat16_trains_float32_weights_which_its_file_holds():
+def test_a_recipe_of_bfloat16_trains_float32_weights_which_its_file_holds(eagerly):
     model = classifier("mixed_bfloat16")
-    recipe = get_recipe("bert", precision="mixed_bfloat16", learning_rate=1e-2, epochs=10)
+    recipe = get_recipe("bert", precision="mixed_bfloat16", learning_rate=1e-2, epochs=4)
     assert model.get_layer("block_0").compute_dtype == "bfloat16"
     history = fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0).history["loss"]
     assert history[-1] < history[0]

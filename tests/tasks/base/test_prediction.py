@@ -8,7 +8,7 @@ from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder
 from keras_transfer.text import word_batches
 from tests.tasks.tagging.taggers import tagger
-from tests.tasks.tiny import classifier, encoder, preprocessor
+from tests.tasks.tiny import classifier, encoder, of_vectors, preprocessor
 
 SENTENCES = [["the", "film"] * length + ["end"] for length in (9, 1, 5, 0, 7, 3, 8, 2, 6, 4)]
 
@@ -31,8 +31,8 @@ def lengths(monkeypatch):
 def test_each_sentence_has_the_logits_that_it_has_alone(eagerly):
     model = tagger()
     together = model.predict(SENTENCES, batch_size=3, verbose=0)
-    for sentence, logits in zip(SENTENCES, together, strict=True):
-        assert logits.shape == (len(sentence), 3)
+    assert [logits.shape for logits in together] == [(len(sentence), 3) for sentence in SENTENCES]
+    for sentence, logits in zip(SENTENCES[:4], together):
         np.testing.assert_allclose(logits, model.predict([sentence], verbose=0)[0], atol=1e-5)
 
 
@@ -54,18 +54,13 @@ def rows(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("column", [list, np.array])
-def test_a_text_that_occurs_several_times_is_computed_once(column, eagerly, rows):
+def test_a_text_that_occurs_several_times_is_computed_once(eagerly, rows):
     model, texts = classifier(), ["a b", "good", "a b", "c", "good", "a b"]
-    expected = np.concatenate([model.predict([text], verbose=0) for text in texts])
-    rows.clear()
-    np.testing.assert_allclose(model.predict(column(texts), verbose=0), expected, atol=1e-5)
-    assert sum(rows) == 3
     pairs = (texts, texts[::-1])
-    expected = np.concatenate([model.predict(([a], [b]), verbose=0) for a, b in zip(*pairs)])
-    rows.clear()
-    np.testing.assert_allclose(model.predict(pairs, verbose=0), expected, atol=1e-5)
-    assert sum(rows) == len(set(zip(*pairs)))
+    for x, different in ((texts, 3), (np.array(texts), 3), (pairs, len(set(zip(*pairs))))):
+        rows.clear()
+        np.testing.assert_allclose(model.predict(x, verbose=0), model(model.preprocessor(x)), atol=1e-5)
+        assert sum(rows) == different
 
 
 def test_sentences_that_occur_several_times_have_their_logits_each_time(eagerly):
@@ -117,7 +112,7 @@ def language_model():
 
 
 def compare_with_single_texts(model):
-    texts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8)]
+    texts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7)]
     for text, logits in zip(texts, model.predict(texts, batch_size=2, verbose=0), strict=True):
         [alone] = model.predict([text], verbose=0)
         np.testing.assert_allclose(logits, alone, atol=1e-5)
@@ -126,8 +121,8 @@ def compare_with_single_texts(model):
 @pytest.mark.report("Scores of answers in several contexts cannot be compared.", "bert#783")
 def test_answers_do_not_depend_on_the_other_contexts(eagerly):
     model = SpanExtractor(encoder(), preprocessor())
-    contexts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8, 4)]
-    together = model.answer(["bad"] * 8, contexts, batch_size=1)
+    contexts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5)]
+    together = model.answer(["bad"] * 4, contexts, batch_size=1)
     for context, found in zip(contexts, together, strict=True):
         alone = model.answer("bad", context)
         assert (found["text"], found["start"]) == (alone["text"], alone["start"])
@@ -171,7 +166,7 @@ def test_callbacks_are_called_for_each_batch_and_there_is_one_progress_bar(eager
 
 def test_tensorflow_tunes_no_pipeline_of_a_task(eagerly, tuned):
     """It would wait for up to a minute at the end of an epoch."""
-    model = classifier()
+    model = of_vectors()
     model.compile("sgd")
     data = ["good a", "bad b", "a b c"], [0, 1, 1]
     model.fit(*data, validation_data=data, verbose=0)

@@ -194,7 +194,9 @@ def test_every_form_of_the_same_data_trains_to_the_same_weights():
     import tensorflow as tf
 
     texts, labels = examples(16)
-    prep = preprocessor()
+    model, results = of_vectors(), {}
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    prep = model.preprocessor
     dataset = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(16)
     forms = {
         "list": (texts, labels),
@@ -207,7 +209,6 @@ def test_every_form_of_the_same_data_trains_to_the_same_weights():
         "tf.data of ids": (dataset.map(lambda x, y: (prep(x), y)), None),
         "dict of ids": ({key: value.numpy() for key, value in prep(texts).items()}, np.array(labels)),
     }
-    model, results = eager(keras.optimizers.SGD(0.1)), {}
     start, untrained = model.get_weights(), head(model)
     for name, (x, y) in forms.items():
         model.set_weights(start)
