@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class CarriedState(keras.layers.Layer):
@@ -68,8 +70,6 @@ def check_streams(batch_size, num_streams, task_name="CausalLM"):
             "A task that trains on streams carries their state. Create it with the number of streams, as in "
             f"`{task_name}(encoder, streams={batch_size})`. Received: streams=None"
         )
-    if isinstance(batch_size, int) and batch_size != num_streams:
-        raise ValueError(
-            "The data must have as many streams as the task, whose state has a row for each of them. "
-            f"Received: batches of {batch_size} streams, and a task with streams={num_streams}"
-        )
+    rule = "The data must have as many streams as the task, whose state has a row for each of them."
+    is_known = isinstance(batch_size, int)
+    expect(not is_known or batch_size == num_streams, rule, streams_of_data=batch_size, streams=num_streams)

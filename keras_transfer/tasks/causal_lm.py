@@ -43,11 +43,8 @@ def check_causal(encoder):
 def causal_head(encoder, advice="", use_bias=False):
     """Returns the layer that turns an encoder's outputs into logits with its token embeddings."""
     width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
-    if outputs != width:
-        raise ValueError(
-            "The token embeddings must be as wide as the encoder's outputs, because they are the head. "
-            f"{advice}Received: widths {width} and {outputs}"
-        )
+    rule = f"The token embeddings must be as wide as the encoder's outputs, because they are the head.{advice}"
+    expect(outputs == width, rule, widths=(width, outputs))
     return OutputEmbeddings(encoder.token_embedding, use_bias=use_bias, dtype=encoder.dtype_policy, name="logits")
 
 
@@ -136,7 +133,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         count = encoder.token_embedding.input_dim
         use_bias = not tied if use_bias is None else bool(use_bias)
         if tied:
-            logits = causal_head(encoder, "Pass `tied=False` for a head with separate weights. ", use_bias)
+            logits = causal_head(encoder, " Pass `tied=False` for a head with separate weights.", use_bias)
         else:
             logits = keras.layers.Dense(count, use_bias=use_bias, dtype="float32", name="logits")
 

@@ -121,10 +121,7 @@ def check_optimizer(optimizer):
         advice = " Create it: add `()` after its name."
     if isinstance(optimizer, numbers.Real):
         advice = f" For a learning rate, pass `keras_transfer.optimizers.FusedAdamW({optimizer!r})`."
-    if advice:
-        raise ValueError(
-            f"`optimizer` must be a Keras optimizer or its name.{advice} Received: optimizer={optimizer!r:.100}"
-        )
+    expect(not advice, f"`optimizer` must be a Keras optimizer or its name.{advice}", optimizer=optimizer)
     if isinstance(optimizer, keras.optimizers.Optimizer):
         check_schedule_free(optimizer)
     rate = None
@@ -132,11 +129,8 @@ def check_optimizer(optimizer):
         with warnings.catch_warnings(), contextlib.suppress(OSError, TypeError):  # A learning rate may be a function.
             warnings.simplefilter("ignore")
             rate = optimizer.get_config().get("learning_rate")
-    if isinstance(rate, numbers.Real) and not 0 <= rate < math.inf:
-        raise ValueError(
-            "The learning rate of `optimizer` must be a finite number of at least 0. "
-            f"Received: learning_rate={rate!r} of {type(optimizer).__name__}"
-        )
+    rule = "The learning rate of `optimizer` must be a finite number of at least 0."
+    expect(not isinstance(rate, numbers.Real) or 0 <= rate < math.inf, rule, learning_rate=rate)
 
 
 def check_places(**arguments):

@@ -63,11 +63,8 @@ class DialogueReader(NextTokenReader):
         return (list(parts),)
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        if y is not None or sample_weight is not None:
-            raise ValueError(
-                "A `DialogueModel` makes its targets from the examples. Leave `y` and `sample_weight` out. "
-                "Received: y or sample_weight"
-            )
+        rule = "A `DialogueModel` makes its targets from the examples. Leave `y` and `sample_weight` out."
+        expect(y is None and sample_weight is None, rule, y=y, sample_weight=sample_weight)
         return self.candidates(with_candidates(columns, self.num_candidates), batch_size, shuffle)
 
     def inputs(self, x):
@@ -259,11 +256,8 @@ class DialogueModel(Generates, Likelihood, Task):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean cross-entropy of reply tokens plus the cross-entropy of the right candidates."""
-        if not isinstance(y_pred, dict):
-            raise ValueError(
-                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
-                f"Received: inputs [batch, length], with outputs of shape {tuple(y_pred.shape)}"
-            )
+        rule = "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]."
+        expect(isinstance(y_pred, dict), rule, outputs=y_pred)
         if y is None or sample_weight is None:
             raise ValueError(
                 "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "

@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import integer
 from keras_transfer.tasks.hidden_tokens import in_batches
 from keras_transfer.tasks.in_context import InContext, check_different
 from keras_transfer.tasks.reader import Reader, for_backend
@@ -64,9 +65,7 @@ class FillsMasks(InContext):
         ```
         """
         self.reader.require()
-        size = self.preprocessor.vocabulary_size  # The embedding may have more rows.
-        if not 1 <= k <= size:
-            raise ValueError(f"`k` must be from 1 to {size}, the vocabulary's size. Received: k={k!r}")
+        integer(1, self.preprocessor.vocabulary_size).check("k", k)  # The embedding may have more rows.
         mask, answers, vocabulary = self.reader.mask_token, [], self.preprocessor.vocabulary
         for part, inputs in in_batches(self, texts, batch_size):
             places = np.asarray(inputs["mask_positions"]) >= 0

@@ -280,11 +280,8 @@ class Generates(_Task):
         Raises:
             ValueError: If the sampler is random.
         """
-        if self.sampler.is_random:
-            raise ValueError(
-                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
-                f"Received: {type(self.sampler).__name__}"
-            )
+        rule = "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'."
+        expect(not self.sampler.is_random, rule, sampler=self.sampler)
         generator = Generator(
             *(self.encoder, self.output_embeddings, self.sampler),
             steps=steps,
@@ -307,11 +304,8 @@ def _chosen_sampler(task, sampler, num_beams, beams, on_token):
         )
     else:
         found = get_sampler("greedy") if num_beams == 1 else BeamSearch(num_beams, **beams)
-    if on_token is not None and not found.streams:
-        raise ValueError(
-            "`on_token` requires a sampler that decides token by token, such as `sampler='greedy'` or 'top_p'. "
-            f"Received: {type(found).__name__}"
-        )
+    rule = "`on_token` requires a sampler that decides token by token, such as `sampler='greedy'` or 'top_p'."
+    expect(on_token is None or found.streams, rule, sampler=found)
     return found
 
 

@@ -116,13 +116,6 @@ class Labels:
             f"Received: class_weight={weights!r:.100}"
         )
 
-    def draws(self, task):
-        """Returns a function from the inputs of a batch and a `np.random.Generator` to new inputs and their targets.
-
-        Subclasses whose objective draws targets override this. By default, it is `None`, since labels are given.
-        """
-        return None
-
     def targets(self, data, task):
         """Returns `Batches` with the targets that the task makes from raw data."""
         return data

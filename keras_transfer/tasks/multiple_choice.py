@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array
+from keras_transfer.core.expect import expect
 from keras_transfer.data import choice_batches, choice_columns
 from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks.card_facts import Purpose
@@ -71,11 +72,8 @@ class ChoicePositions(Labels):
 
     def check(self, labels, loss=None):
         labels = to_array(labels)
-        if labels.ndim != 1 or labels.dtype.kind not in "iuf":
-            raise ValueError(
-                "Labels must be the positions of the right choices, one integer for each row. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
+        rule = "Labels must be the positions of the right choices, one integer for each row."
+        expect(labels.ndim == 1 and labels.dtype.kind in "iuf", rule, labels=labels)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -31,11 +31,8 @@ _NEW_TOKENS = 64  # Maximum length of a target if neither the user nor the check
 
 def _check_encoder(encoder):
     """Raises a `ValueError` if an encoder is not an encoder-decoder."""
-    if not isinstance(encoder, EncoderDecoder) or "decoder_token_ids" not in encoder.input:
-        raise ValueError(
-            "`encoder` must be an `EncoderDecoder`, such as `T5` or `Bart`. Use a `CausalLM` for a decoder alone. "
-            f"Received: {type(encoder).__name__}"
-        )
+    rule = "`encoder` must be an `EncoderDecoder`, such as `T5` or `Bart`. Use a `CausalLM` for a decoder alone."
+    expect(isinstance(encoder, EncoderDecoder) and "decoder_token_ids" in encoder.input, rule, encoder=encoder)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

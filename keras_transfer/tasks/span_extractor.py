@@ -427,10 +427,8 @@ def _check_positions(labels, answer_mask=None):
     if answer_mask is None:
         return
     mask = to_numpy(answer_mask)
-    if len(mask) != len(labels):
-        raise ValueError(
-            f"Inputs and labels must have the same number of rows. Received: {len(mask)} and {len(labels)}"
-        )
+    rule = "Inputs and labels must have the same number of rows."
+    expect(len(mask) == len(labels), rule, inputs=len(mask), labels=len(labels))
     inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
     wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
     if len(wrong):

@@ -259,11 +259,8 @@ class TargetTexts(NextTokens):
             _check_lengths(data.real, "text", special=task.preprocessor.num_special_tokens)
         if found.contents.prepare is not None:
             return found
-        if data.labels is None and data.contents.kind == "texts":
-            raise ValueError(
-                "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
-                "Received: y=None"
-            )
+        rule = "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`."
+        expect(data.labels is not None or data.contents.kind != "texts", rule, y=None)
         if data.labels is None:
             return data
         if data.labels.dtype == object:

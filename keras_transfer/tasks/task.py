@@ -11,6 +11,7 @@ import keras
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
+from keras_transfer.core.expect import expect
 from keras_transfer.data import renamed
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
 from keras_transfer.encoders import (
@@ -327,11 +328,9 @@ class Task(
         check_places(loss=("Loss", loss), metrics=("Metric", metrics), weighted_metrics=("Metric", weighted_metrics))
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
-        if loss is None and kwargs.get("loss_weights") is not None:
-            raise ValueError(
-                "`loss_weights` cannot be used without a loss, as for tasks that have their own. "
-                f"Received: loss_weights={kwargs['loss_weights']!r:.100}"
-            )
+        weights = kwargs.get("loss_weights")
+        rule = "`loss_weights` cannot be used without a loss, as for tasks that have their own."
+        expect(loss is not None or weights is None, rule, loss_weights=weights)
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs)
         self.head_adapters.compile_again = False
 

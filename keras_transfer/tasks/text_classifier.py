@@ -327,11 +327,8 @@ class TextClassifier(PooledTask):
         self.labels.check(labels, self.loss)
         labels = to_array(labels)
         logits = self.predict(x, verbose=0)
-        if len(labels) != len(logits) or not len(labels):
-            raise ValueError(
-                "There must be a label for each text, and at least one text. "
-                f"Received: {len(labels)} labels, {len(logits)} texts"
-            )
+        rule = "There must be a label for each text, and at least one text."
+        expect(len(labels) == len(logits) > 0, rule, labels=len(labels), texts=len(logits))
         [*wrong] = np.flatnonzero(~np.isfinite(logits).all(axis=1))
         if wrong:
             raise ValueError(f"Logits must be finite. Received: {logits[wrong[0]]} at position {wrong[0]}")

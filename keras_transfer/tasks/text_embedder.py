@@ -23,7 +23,7 @@ from keras_transfer.tasks.heads import (
     split_parts,
     text_vectors,
 )
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.labels import Labels, flat_labels
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
@@ -102,12 +102,9 @@ class SimilarityLabels(Labels):
     def check(self, labels, loss=None):
         if loss is not None and not getattr(loss, "takes_labels", True):
             raise ValueError(f"`{type(loss).__name__}` uses no labels. Leave out `y`. Received: labels")
-        values = to_array(labels)
-        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        if values.ndim != 1 or values.dtype.kind not in "biuf":
-            raise ValueError(
-                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
-            )
+        values = flat_labels(to_array(labels))
+        is_column = values.ndim == 1 and values.dtype.kind in "biuf"
+        expect(is_column, "Labels must be numbers, one for each row.", labels=values)
         if hasattr(loss, "check_labels"):
             loss.check_labels(values)
 

@@ -313,11 +313,8 @@ class TokenClassifier(Task):
         [(entity.type, entity.text) for entity in model.predict_entities("Ada smiles.")[0]]  # not trained yet
         ```
         """
-        if is_sentences(x) or isinstance(x, tuple) or not is_text(x):
-            raise ValueError(
-                "`x` must be texts, in which entities have places. For lists of words, use `predict_words`. "
-                f"Received: {x!r:.100}"
-            )
+        rule = "`x` must be texts, in which entities have places. For lists of words, use `predict_words`."
+        expect(is_text(x) and not isinstance(x, tuple) and not is_sentences(x), rule, x=x)
         try:
             read_labels(self.label_names)
         except ValueError as error:
@@ -451,11 +448,8 @@ class WordTags(Labels):
         return [[0] * len(words) for words in columns]
 
     def mask(self, labels, sample_weight):
-        if labels is None:
-            raise ValueError(
-                "Prepared data for a `TokenClassifier` must include labels [batch, length], which mark the words. "
-                "Received: no labels"
-            )
+        rule = "Prepared data for a `TokenClassifier` must include labels [batch, length], which mark the words."
+        expect(labels is not None, rule, labels=labels)
         if self.field is not None:
             raise ValueError(
                 "A `TokenClassifier` with `crf=True` has a likelihood for each row, not for each label. Use "

@@ -62,6 +62,10 @@ class TokenTargets(Labels):
             *(self.count, UNUSED if self.of_places else 0, self.axes),
         )
 
+    def draws(self, task):
+        """Returns a function from the inputs of a batch and a `np.random.Generator` to new inputs and their targets."""
+        raise NotImplementedError
+
     def targets(self, data, task):
         check_no_pairs(data, type(task).__name__)
         if data.contents.prepare is not None:

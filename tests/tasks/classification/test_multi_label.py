@@ -156,11 +156,11 @@ def test_calibration_keeps_the_labels_that_thresholds_predict(model):
 
 def test_nothing_is_changed_by_data_that_cannot_calibrate(model):
     before = model.get_layer("logits").get_weights()
-    with pytest.raises(ValueError, match="at least one text. Received: 0 labels, 0 texts"):
+    with pytest.raises(ValueError, match="at least one text. Received: labels=0, texts=0"):
         model.calibrate([], [])
     with pytest.raises(ValueError, match="at least one text"):
         model.tune_thresholds([], [])
-    with pytest.raises(ValueError, match="Received: 1 labels, 2 texts"):
+    with pytest.raises(ValueError, match="Received: labels=1, texts=2"):
         model.calibrate(["a", "b"], [["sad"]])
     np.testing.assert_array_equal(model.get_layer("logits").get_weights()[0], before[0])
 

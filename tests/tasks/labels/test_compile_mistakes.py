@@ -187,8 +187,8 @@ def test_a_single_metric_and_names_in_a_dict_of_losses_mean_the_same_as_usual(mo
     [
         (keras.optimizers.Adam, r"Create it: add `\(\)` after its name. Received: optimizer=<class"),
         (1e-3, r"pass `keras_transfer.optimizers.FusedAdamW\(0.001\)`. Received: optimizer=0.001"),
-        (keras.optimizers.SGD(-0.1), r"must be a finite number of at least 0. Received: learning_rate=-0.1\d* of SGD"),
-        (FusedAdamW(float("nan")), "must be a finite number of at least 0. Received: learning_rate=nan of FusedAdamW"),
+        (keras.optimizers.SGD(-0.1), r"must be a finite number of at least 0. Received: learning_rate=-0.1"),
+        (FusedAdamW(float("nan")), "must be a finite number of at least 0. Received: learning_rate=nan"),
     ],
     ids=["class", "rate", "negative", "nan"],
 )

@@ -193,8 +193,8 @@ test_mistakes_of_the_model = check_errors(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda corpus: make().fit(corpus.streams(4, 8)), r"batches of 4 streams, and a task with streams=3"),
-        (lambda corpus: make().evaluate(corpus.streams(4, 8)), r"batches of 4 streams, and a task with streams=3"),
+        (lambda corpus: make().fit(corpus.streams(4, 8)), r"streams_of_data=4, streams=3"),
+        (lambda corpus: make().evaluate(corpus.streams(4, 8)), r"streams_of_data=4, streams=3"),
         (lambda corpus: make(streams=None).fit(corpus.streams(4, 8)), r"CausalLM\(encoder, streams=4\)"),
         (lambda corpus: corpus.streams(10_000, 8), "must have two ids for each of 10000 texts. Use a smaller batch"),
         (lambda corpus: corpus.streams(3, 8, lengths=[*range(1, 9)]), "one to six different lengths"),

@@ -125,7 +125,7 @@ def test_a_run_resumes_within_an_epoch_with_its_states(tmp_path, eagerly):
 
 OTHER = ElmoPreprocessor(16, max_characters=8, vocabulary=[*WORDS, "other"])
 test_mistakes_are_clear_errors = check_errors(
-    (lambda: make(size=3).fit(streams(2)), "batches of 2 streams, and a task with streams=3"),
+    (lambda: make(size=3).fit(streams(2)), "streams_of_data=2, streams=3"),
     (lambda: make(size=None).evaluate(streams(2)), "BidirectionalLM(encoder, streams=2)"),
     (lambda: make().fit(word_streams(TEXTS, OTHER, 2)), "must have the vocabulary and the `max_characters`"),
     (lambda: word_streams(TEXTS, ElmoPreprocessor(), 2), "with a vocabulary ... preprocessor=<ElmoPreprocessor"),

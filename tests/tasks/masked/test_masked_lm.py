@@ -199,7 +199,7 @@ def test_fill_mask_returns_the_most_likely_tokens_of_each_mask():
             {},
             "within the first 32 tokens.*1 behind them, in the text at position 1",
         ),
-        (["[MASK]"], {"k": 18}, "`k` must be from 1 to 17.*Received: k=18"),
+        (["[MASK]"], {"k": 18}, "`k` must be an integer from 1 to 17.*Received: k=18"),
         (["[MASK]"], {"k": 0}, "Received: k=0"),
         ((["[MASK]"], ["b"]), {}, "`texts` must be a list of strings. Received: tuple"),
     ],
