@@ -170,8 +170,5 @@ def split_parts(outputs, parts):
 def encode_parts(task, *texts):
     """Returns inputs `[batch, parts, length]` of texts `[batch]`, one for each part, all padded to the same length."""
     inputs = encode_texts(task, ops.concatenate(texts))
-
-    def to_rows(values):
-        return ops.swapaxes(ops.reshape(values, (len(texts), -1, *ops.shape(values)[1:])), 0, 1)
-
-    return {name: to_rows(values) for name, values in inputs.items()}
+    parts = {name: ops.reshape(values, (len(texts), -1, *ops.shape(values)[1:])) for name, values in inputs.items()}
+    return {name: ops.swapaxes(values, 0, 1) for name, values in parts.items()}

@@ -358,18 +358,12 @@ class LanguageModelLoss(keras.layers.Layer):
         object.__setattr__(self, "logits", logits)
         self.built = True
 
-    @property
-    def reads_source(self):
-        """Boolean. Whether the encoder is also a language model, whose tokens see only earlier ones."""
-        encoder = self.both.encoder
-        width = encoder.output["sequence_output"].shape[-1]
-        return encoder.is_causal and encoder.token_embedding.output_dim == width
-
     def call(self, inputs, targets, weights=None, training=None):
         weights = inputs["decoder_padding_mask"] if weights is None else weights
         loss = _mean(self.logits(self.both.decode_alone(inputs)), targets, weights)
-        if self.reads_source:
-            encoder = self.both.encoder
+        encoder = self.both.encoder
+        width = encoder.output["sequence_output"].shape[-1]
+        if encoder.is_causal and encoder.token_embedding.output_dim == width:  # It is a language model, too.
             vectors = encode(encoder, inputs).sequence[:, :-1]
             table = ops.cast(table_of(encoder.token_embedding), vectors.dtype)
             ids, mask = (ops.convert_to_tensor(inputs[name])[:, 1:] for name in ("token_ids", "padding_mask"))
