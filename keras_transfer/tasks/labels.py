@@ -25,7 +25,6 @@ class Labels:
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
         named_losses: Dict from additional names that `compile(loss=...)` accepts to functions that return the losses.
         named_metrics: Dict from additional names that `compile(metrics=...)` accepts to functions that return metrics.
-        compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         are_ids: Boolean. Whether labels are token ids, which `targets` makes for data without labels. The loss must
             then accept integers.
         of_places: Boolean. Whether labels are integers at places, where negative ones are unused.
@@ -47,7 +46,6 @@ class Labels:
     made_inputs: tuple[str, ...] = ()
     named_losses: Mapping[str, Callable] = types.MappingProxyType({})
     named_metrics: Mapping[str, Callable] = types.MappingProxyType({})
-    compares_rows = False
     problem_type: str | None = None
 
     # === Compiling ===
@@ -119,12 +117,6 @@ class Labels:
     def targets(self, data, task):
         """Returns `Batches` with the targets that the task makes from raw data."""
         return data
-
-    def check_batch(self, inputs, count, task):
-        """Raises a `ValueError` if a batch of `count` rows, with these inputs, is too small for the loss.
-
-        Subclasses whose loss compares rows override this. By default, a batch may have any number of rows.
-        """
 
     def weight_of(self, x, y, sample_weight):
         """Returns the number of values in the mean that is the loss of a batch: its rows, or the places that are used.

@@ -12,7 +12,7 @@ import numpy as np
 from keras_transfer.core.arrays import check_weights, to_array, to_numpy
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
-from keras_transfer.data import Batches, Contents, Layout, are_parts, compiles_each_length, fit_to, times_class_weights
+from keras_transfer.data import Batches, Contents, Layout, compiles_each_length, fit_to, times_class_weights
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
 from keras_transfer.encoders import check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
@@ -202,8 +202,6 @@ def _complete(task, method, data, class_weight=None):
     if labels.per_row and (flat := flat_labels(data.labels)) is not data.labels:
         data = data.replace(labels=flat)
     data = labels.targets(data, task)
-    if labels.compares_rows and are_parts(data) and method != "dataset":
-        labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     if labels.are_ids or labels.of_places:
         data = _with_weights_of_all_places(data)
     if class_weight is None or not data.has_labels:

@@ -86,7 +86,6 @@ class SimilarityLabels(Labels):
     """Numbers, one for each row, if the loss requires labels. The loss compares the vectors of a row."""
 
     one_of = False
-    compares_rows = True
     optional = True  # Some losses use no labels.
 
     def loss(self):
@@ -111,30 +110,20 @@ class SimilarityLabels(Labels):
     def targets(self, data, task):
         if not are_parts(data):
             return data
-        loss = task.loss
-        data = data.replace(min_rows=_min_rows(task, data[0][0]))
+        loss, (replicas, whole) = task.loss, replicas_of(task)  # On JAX, the loss sees the rows of all devices.
+        parts = next(iter(data.inputs.values())).shape[1]  # More than two are hard negatives.
+        needed = getattr(loss, "min_rows", 1) * (1 if whole else replicas) if parts == 2 else 1
+        rule = (
+            f"`{type(loss).__name__}` compares the texts of a row with those of the other rows of the batch, so that a "
+            f"batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a third column of "
+            "texts that do not belong to the first."
+        )
+        count = min(data.options.batch_size, len(data.order))
+        expect(count >= needed, rule, rows=count)
+        data = data.replace(min_rows=needed)
         if data.has_labels or getattr(loss, "takes_labels", True):
             return data
         return with_placeholders(data, texts=getattr(loss, "takes_texts", False))
-
-    def check_batch(self, inputs, count, task):
-        needed = _min_rows(task, inputs)
-        if count < needed:
-            raise ValueError(
-                f"`{type(task.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
-                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
-                f"third column of texts that do not belong to the first. Received: a batch of {count} "
-                f"row{'s' if count > 1 else ''}"
-            )
-
-
-def _min_rows(task, inputs):
-    """Returns the minimum number of rows of a batch, given the inputs of one batch, whose rows have several texts."""
-    shape = next(iter(inputs.values())).shape
-    if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # Each row has one text or hard negatives.
-        return 1
-    replicas, whole = replicas_of(task)  # On JAX, the loss sees the rows of all devices.
-    return getattr(task.loss, "min_rows", 1) * (1 if whole else replicas)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -302,7 +302,7 @@ def test_a_batch_of_one_pair_has_nothing_to_compare_and_is_an_error(loss):
         lambda: model.train_on_batch(one),
     ):
         error = message(train)
-        assert "a batch needs at least 2 rows. Use a larger `batch_size`" in error and error.endswith("of 1 row")
+        assert "a batch needs at least 2 rows. Use a larger `batch_size`" in error and error.endswith("rows=1")
     assert model.predict(one, verbose=0).shape == model.predict_on_batch(one).shape == (1, 2, 16)
 
 
