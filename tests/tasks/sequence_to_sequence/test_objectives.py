@@ -225,7 +225,7 @@ def compiled(*args, **options):
 
 
 test_mistakes_are_errors = check_errors(
-    (lambda: model(TokenMasking()), "`objective` must be a `SequenceObjective` ... Received: objective=a TokenMasking"),
+    (lambda: model(TokenMasking()), "`objective` must be a `SequenceObjective` ... Received: objective=TokenMasking("),
     (lambda: compiled(None).fit(["a"]), "or an `objective` that makes them: `fit(sources, targets)`. Received: y=None"),
     (
         lambda: compiled(PrefixLM()).fit(["a b", ""]),
