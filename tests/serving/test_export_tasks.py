@@ -254,7 +254,7 @@ test_what_has_no_answer_cannot_be_exported = check_errors(
         "a random sampler": (
             lambda: serving.export(language_model("top_p"), "unwritten"),
             "needs a sampler without random numbers",
-            "Received: TopP",
+            "Received: sampler=a TopP",
         ),
     }
 )

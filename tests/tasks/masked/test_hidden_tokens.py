@@ -66,7 +66,7 @@ test_an_objective_that_a_task_cannot_read_is_an_error = check_errors(
     (lambda: MaskedLM(two_streams(), objective=PermutationLanguageModel()), "must be a `TokenMasking`"),
     (
         lambda: with_objective(PermutationLM, TokenMasking()),
-        "`objective` must be a `PermutationLanguageModel`, or have its methods. Received: objective=a ",
+        "`objective` must be a `PermutationLanguageModel`, or have its methods. Received: objective=TokenMasking(",
     ),
     (lambda: with_objective(MaskedLM, "masking"), "must be a `TokenMasking` ... Received: objective='masking'"),
     (lambda: with_objective(MaskedLM, TokenMasking), "must be a `TokenMasking` ... Received: objective=<class"),
