@@ -8,9 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_transfer.adaptation.activations import Activations, store_activations
 from keras_transfer.core.expect import expect, expects, instance_of, one_of
-from keras_transfer.data import Batches, are_parts
+from keras_transfer.data import Batches, StoredRows, are_parts, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode
 from keras_transfer.tasks import HiddenTokens, Reader, Task
@@ -111,7 +110,7 @@ def cache_features(
             cut.below,
             random,
         )
-    found = store_activations(cut, batches, folder, dtype, memory_limit, verbose)
+    found = store_rows(cut.lower, batches, cut.fingerprint(), folder, dtype, memory_limit, verbose)
     upper = model.over(cut.inputs, cut.outputs, CachedReader(model.reader, cut), f"{model.name}_from_{cut.below}")
     return upper, batches.apart(inputs={**batches.inputs, **found})
 
@@ -180,7 +179,7 @@ class CachedReader(Reader):
             return
         columns = x.inputs if isinstance(x, Batches) else {}
         found = [columns.get(name) for name in self.cut.names]
-        if not all(isinstance(column, Activations) for column in found):
+        if not all(isinstance(column, StoredRows) for column in found):
             self._refuse(x)
         if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
             raise ValueError(

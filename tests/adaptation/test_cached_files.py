@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import activations, cache_features
+from keras_transfer.adaptation import cache_features
+from keras_transfer.data import row_store
 from keras_transfer.text import batches
 from tests.adaptation import cached
 from tests.helpers import logged
@@ -55,15 +56,15 @@ def test_a_complete_cache_is_read_and_the_lower_part_does_not_run(model, tmp_pat
 
 @pytest.mark.parametrize(("interval", "runs"), [(0.0, 1), (1e9, 2)], ids=["resumed", "rebuilt"])
 def test_a_cache_that_was_killed_is_completed(model, tmp_path, monkeypatch, interval, runs):
-    monkeypatch.setattr(activations, "INTERVAL", interval)
+    monkeypatch.setattr(row_store, "INTERVAL", interval)
     folder = tmp_path / "cache"
     Counted(monkeypatch, folder, copy_at=1)
     whole = features(model, folder=folder)
     killed = tmp_path / "cache_killed"
-    assert np.load(killed / "done.npy").sum() == (4 if interval == 0 else 0)
+    assert np.load(killed / "checksums.npy").any(axis=0).sum() == (4 if interval == 0 else 0)
     counted = Counted(monkeypatch)
     np.testing.assert_array_equal(features(model, folder=killed).values, whole.values)
-    assert counted.batches == runs and np.load(killed / "done.npy").all()
+    assert counted.batches == runs and np.load(killed / "checksums.npy").all()
 
 
 def flip(path):
@@ -89,8 +90,8 @@ def resave(change):
         ("activations_0.npy", resave(lambda array: array.astype("float64")), "Arrays must have the shapes"),
         ("activations_0.npy", resave(lambda array: array.view("int32")), "Arrays must have the shapes"),
         ("activations_0.npy", lambda path: path.write_bytes(b""), "is computed again"),
-        ("done.npy", lambda path: path.write_bytes(b""), "is computed again"),
-        ("done.npy", resave(lambda array: np.ones(9, "uint8")), "Arrays must have the shapes"),
+        ("checksums.npy", lambda path: path.write_bytes(b""), "is computed again"),
+        ("checksums.npy", resave(lambda array: np.ones((1, 9), "uint32")), "Arrays must have the shapes"),
         ("checksums.npy", lambda path: path.unlink(), "is computed again"),
     ],
 )
@@ -107,13 +108,13 @@ def test_damaged_files_are_noticed_and_computed_again(model, tmp_path, caplog, n
     assert not logged(caplog)
 
 
-def test_a_row_that_counts_as_done_but_was_not_written_is_computed(model, tmp_path, monkeypatch):
+def test_a_row_that_has_a_checksum_but_was_not_written_is_computed(model, tmp_path, monkeypatch):
     folder = tmp_path / "cache"
-    monkeypatch.setattr(activations, "INTERVAL", 0.0)
+    monkeypatch.setattr(row_store, "INTERVAL", 0.0)
     Counted(monkeypatch, folder, copy_at=1)
     whole = features(model, folder=folder)
     killed = tmp_path / "cache_killed"
-    np.save(killed / "done.npy", np.ones(8, "uint8"))
+    np.save(killed / "checksums.npy", np.ones((1, 8), "uint32"))
     np.testing.assert_array_equal(features(model, folder=killed).values, whole.values)
 
 
@@ -165,7 +166,7 @@ def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused
         with pytest.raises(ValueError, match=f"contains the cache of a different {what}\\. .*Received: folder="):
             features(changed, folder=folder, **options)
     with monkeypatch.context() as patched, pytest.raises(ValueError, match="of a different version"):
-        patched.setattr(activations, "__version__", "0.0")
+        patched.setattr(row_store, "__version__", "0.0")
         features(model, folder=folder)
     features(model, folder=folder)  # is unchanged
 

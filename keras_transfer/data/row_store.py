@@ -1,0 +1,334 @@
+"""Outputs of a model for each row of a dataset, computed once, stored in memory or in files, and read like arrays."""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import shutil
+import tempfile
+import time
+import zlib
+
+import keras
+import numpy as np
+
+from keras_transfer.core.expect import expect
+from keras_transfer.core.files import atomic_file, naming
+from keras_transfer.core.folder_lock import lock_folder
+from keras_transfer.data.batching import Batches
+from keras_transfer.data.planning import Options
+from keras_transfer.keras_internals import trace_predict
+from keras_transfer.version import __version__
+
+log = logging.getLogger("keras_transfer")
+RECORD, CHECKSUMS = "cache.json", "checksums.npy"
+INTERVAL = 5.0  # Number of seconds between two points from which a killed process resumes.
+
+
+class StoredRows:
+    """The values of one output of a model for all rows of a dataset, a column of `Batches` indexed like an array.
+
+    Padding is not stored. In batches, it is 0.
+
+    Args:
+        kind: Dict of JSON values: whether there is an axis of `tokens`, how many `extra` tokens the model adds to a
+            row, the `shape` of a token or else of a row, and the `dtype`.
+        ends: Integer array `[rows]`. Number of tokens of each row.
+        fingerprint: String that stands for the weights and settings of the model.
+
+    Attributes:
+        values: Array `[tokens of all rows, ...]`, or `[rows, ...]` without an axis of tokens.
+        starts: Integer array `[rows + 1]`. Position at which each row starts in `values`.
+        files: `RowFiles` that exist as long as the values are used, or `None`.
+    """
+
+    def __init__(self, kind, ends, fingerprint):
+        self.kind, self.fingerprint, self.values, self.files = kind, fingerprint, None, None
+        sizes = ends + kind["extra"] if kind["tokens"] else np.ones_like(ends)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.shape = (len(ends), *([int(sizes.max())] if kind["tokens"] else []), *kind["shape"])
+        self.ndim, self.dtype = len(self.shape), np.dtype(kind["dtype"])
+
+    @property
+    def stored_shape(self):
+        """Tuple of integers. The shape of `values`."""
+        return (int(self.starts[-1]), *self.kind["shape"])
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        """Returns an array of rows, given an integer array and a slice of the number of tokens to return."""
+        rows, part = key
+        if not self.kind["tokens"]:
+            return np.asarray(self.values[rows])
+        length = part.stop + self.kind["extra"]
+        found = np.zeros((len(rows), length, *self.kind["shape"]), self.dtype)
+        for place, row in enumerate(rows):
+            tokens = self._of(row)[:length]
+            found[place, : len(tokens)] = tokens
+        return found
+
+    def put(self, rows, values):
+        """Stores the values of some rows, an array with padding."""
+        with np.errstate(over="ignore"):
+            stored = np.asarray(values).astype(self.dtype)
+        if self.dtype == np.float16 and not np.isfinite(stored).all() and np.isfinite(values).all():
+            raise ValueError(
+                "The activations exceed the range of float16. Use `dtype=None`. "
+                f"Received: dtype='float16', and activations up to {np.abs(values).max():.3g}"
+            )
+        for row, value in zip(rows, stored):
+            own = self._of(row)
+            own[...] = value[: len(own)] if self.kind["tokens"] else value
+
+    def checksum(self, row):
+        """Returns the checksum of the values of a row."""
+        return zlib.crc32(self._of(row).tobytes())
+
+    def _of(self, row):
+        return self.values[self.starts[row] : self.starts[row + 1]]
+
+
+def store_rows(model, data, fingerprint, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
+    """Runs a model once for each row of a dataset, and returns a dict from the names of its outputs to `StoredRows`.
+
+    Args:
+        model: Functional model with a dict of inputs and a dict of outputs.
+        data: `Batches` that have these inputs.
+        fingerprint: String that stands for the weights and settings of the model.
+        folder: Path of a folder. What it has of the same model, data, dtype and version is not computed again. `None`
+            for memory, or for temporary files above `memory_limit`.
+        dtype: String. Dtype of the stored floats. `None` for those of the model.
+    """
+    missing = [name for name in model.input if name not in data.inputs]
+    expect(not missing, f"The data must have the inputs {list(model.input)}.", missing=missing)
+    inputs = {name: data.inputs[name] for name in {**model.input, "padding_mask": None} if name in data.inputs}
+    ends = row_ends(data)
+    # A different version of the library may compute different values with the same weights.
+    made_by = {"model": fingerprint, "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
+    files = None if folder is None else RowFiles(made_by, folder)
+    columns, todo = None, np.arange(len(ends))
+    if files is not None and (found := files.read(len(model.output), ends, fingerprint)):
+        columns, todo = found
+    bar = keras.utils.Progbar(len(ends), verbose=1 if verbose == "auto" else verbose, unit_name="row")
+    finished = len(ends) - len(todo)
+    for rows, length, outputs in _run(model, inputs, data, todo):
+        kinds = [_kind(model.output[name], outputs[name], rows, length, dtype) for name in model.output]
+        if columns is None:
+            columns = [StoredRows(kind, ends, fingerprint) for kind in kinds]
+            if files is None and _size(columns) > memory_limit:
+                files = RowFiles(made_by)
+            if files is not None:
+                files.create(columns)
+            else:
+                for column in columns:
+                    column.values = np.empty(column.stored_shape, column.dtype)
+        expected = [column.kind for column in columns]
+        expect(kinds == expected, f"All batches must have activations of one kind, {expected}.", found=kinds)
+        for column, name in zip(columns, model.output):
+            column.put(rows, outputs[name])
+        finished += len(rows)
+        if files is not None:
+            files.finish(rows)
+        bar.update(finished)
+    if files is not None:
+        files.finish((), last=True)
+    return dict(zip(model.output, columns))
+
+
+def row_ends(data):
+    """Returns the number of tokens of each row of `Batches` up to its last real token, at least 1."""
+    mask = data.inputs.get("padding_mask")
+    if mask is None:
+        return np.full(len(next(iter(data.inputs.values()))), max(data.options.lengths))
+    real = np.asarray(mask) != 0
+    return np.where(real.any(axis=1), real.shape[1] - np.argmax(real[:, ::-1], axis=1), 1)
+
+
+def _run(model, inputs, data, todo):
+    """Yields `(rows, length, outputs)` for batches of the rows in `todo`, grouped by length."""
+    if not len(todo):
+        return
+    options = Options(data.options.batch_size, data.options.lengths, grouped=True)
+    plan = Batches({name: column[todo] for name, column in inputs.items()}, options=options)
+    for i, (_, rows) in enumerate(plan.planned()):
+        (batch,) = plan[i]
+        read = {name: batch[name] for name in model.input}
+        if i == 0:
+            trace_predict(model, (read,))
+        length = max((values.shape[1] for values in batch.values() if len(values.shape) > 1), default=0)
+        yield todo[rows], length, model.predict_on_batch(read)
+
+
+def _kind(tensor, values, rows, length, dtype):
+    """Returns JSON values that describe an output, such as whether it has an axis of tokens."""
+    rule = "The layers below must return one row for each text. Cut elsewhere."
+    expect(len(values.shape) != 0 and values.shape[0] == len(rows), rule, values=values.shape, rows=len(rows))
+    tokens = len(tensor.shape) > 1 and tensor.shape[1] is None
+    stored = keras.backend.standardize_dtype(values.dtype)
+    if "float" in stored:
+        stored = dtype or ("float32" if stored == "bfloat16" else stored)  # NumPy files do not support bfloat16.
+    extra = values.shape[1] - length if tokens else 0
+    return {"tokens": tokens, "extra": int(extra), "shape": list(values.shape[2 if tokens else 1 :]), "dtype": stored}
+
+
+def _digest(inputs, ends):
+    """Returns a digest of the inputs that does not depend on the length to which they are padded."""
+    digest = hashlib.blake2b(ends.astype("int64").tobytes(), digest_size=16)
+    for name, column in sorted(inputs.items()):
+        digest.update(name.encode())
+        if column.dtype == object:  # The encoder accepts texts.
+            parts = (text if isinstance(text, bytes) else str(text).encode() for text in column)
+            digest.update(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
+        else:
+            real = np.arange(column.shape[1])[None] < ends[:, None] if column.ndim > 1 else slice(None)
+            digest.update(np.ascontiguousarray(column[real]).tobytes())
+    return digest.hexdigest()
+
+
+def _size(columns):
+    """Returns the number of bytes of the values of `StoredRows`."""
+    return sum(int(np.prod(column.stored_shape)) * column.dtype.itemsize for column in columns)
+
+
+class RowFiles:
+    """The files of `StoredRows` in a folder, whose rows a killed process leaves for the next one to complete.
+
+    `cache.json` describes the contents of the arrays, and has the strings of `made_by`, on which they depend.
+    `checksums.npy` has the checksums `[arrays, rows]` of the rows that are in the files, and 0 for the others.
+    """
+
+    def __init__(self, made_by, folder=None):
+        self._temporary = tempfile.TemporaryDirectory(prefix="keras_transfer-") if folder is None else None
+        self.path, self.made_by = pathlib.Path(self._temporary.name if folder is None else folder), made_by
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = lock_folder(self.path)
+        self._columns, self._checksums = [], None
+        self._rows, self._time = [], time.monotonic()
+
+    def read(self, count, ends, fingerprint):
+        """Returns the `count` `StoredRows` in the folder and the rows that they lack, or `None` if there are none.
+
+        Damaged rows count as missing, and inconsistent files as none.
+        """
+        record = self.path / RECORD
+        if not record.exists():
+            others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
+            if others:
+                raise ValueError(
+                    "`folder` must be new, empty, or contain a cache. "
+                    f"Received: folder={str(self.path)!r}, which contains {sorted(others)[:3]}"
+                )
+            return None
+        try:
+            stored = json.loads(record.read_text("utf-8"))
+            kinds, made_by = stored["kinds"], dict(stored["made_by"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                "`folder` must contain a cache, or be new. Delete it, or use a different one. "
+                f"Received: folder={str(self.path)!r}, whose {RECORD} is damaged"
+            ) from error
+        if differ := [name for name, value in self.made_by.items() if made_by.get(name) != value]:
+            raise ValueError(
+                f"`folder` contains the cache of a different {' and '.join(differ)}. Use another folder, or delete "
+                f"this one. Received: folder={str(self.path)!r}"
+            )
+        try:
+            columns = [StoredRows(kind, ends, fingerprint) for kind in kinds]
+            expect(len(columns) == count, f"There must be {count} arrays.", found=len(columns))
+            expected = self._arrays_of(columns)
+            for mode in ("r", "r+"):  # "r" fails on a file that is too short, which "r+" would extend.
+                arrays = [np.load(path, mmap_mode=mode) for path, _, _ in expected]
+            found = [(array.shape, array.dtype) for array in arrays]
+            wanted = [(shape, dtype) for _, shape, dtype in expected]
+            expect(found == wanted, f"Arrays must have the shapes and dtypes {wanted}.", found=found)
+        except Exception as error:  # The process was killed before it had created all files, or a file is damaged.
+            log.warning(
+                "The cache in %s is computed again, because its files are not complete or are damaged: %s",
+                self.path,
+                error,
+            )
+            return None
+        self._set(columns, arrays)
+        begun = self._checksums.any(axis=0)
+        todo = np.array(
+            [not begun[row] or self._sums(row) != self._checksums[:, row].tolist() for row in range(len(ends))]
+        )
+        if damaged := int((begun & todo).sum()):
+            log.warning("%d of %d rows of the cache in %s are damaged.", damaged, len(ends), self.path)
+        if todo.any():
+            log.info("The cache in %s has %d of %d rows. It is completed.", self.path, (~todo).sum(), len(ends))
+        return columns, np.flatnonzero(todo)
+
+    def create(self, columns):
+        """Creates the files of `StoredRows`."""
+        size = _size(columns)
+        self._check_room(size, shutil.disk_usage(self.path).free)
+        expected, arrays = self._arrays_of(columns), []
+        (self.path / CHECKSUMS).unlink(missing_ok=True)
+        try:
+            with atomic_file(self.path / RECORD) as file:
+                file.write(json.dumps({"made_by": self.made_by, "kinds": [each.kind for each in columns]}).encode())
+            for path, shape, dtype in expected:
+                arrays.append(np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape))
+                _allocate(path)
+        except OSError as error:
+            free = shutil.disk_usage(self.path).free
+            for path in (*(path for path, _, _ in expected), self.path / RECORD):
+                path.unlink(missing_ok=True)
+            if error.errno == errno.ENOSPC:
+                self._check_room(size, min(free, size - 1))
+            raise
+        self._set(columns, arrays)
+        log.info("%.2f GB of activations are stored in %s", size / 1e9, self.path)
+
+    def _arrays_of(self, columns):
+        """Returns `(path, shape, dtype)` of the file of each column, and of the checksums, which are created last."""
+        names = [f"activations_{i}.npy" for i in range(len(columns))]
+        files = [(self.path / name, each.stored_shape, each.dtype) for name, each in zip(names, columns)]
+        return [*files, (self.path / CHECKSUMS, (len(columns), len(columns[0])), np.dtype("uint32"))]
+
+    def _set(self, columns, arrays):
+        self._columns = columns
+        *values, self._checksums = arrays
+        for column, array in zip(columns, values):
+            column.values, column.files = array, self
+
+    def _sums(self, row):
+        return [column.checksum(row) for column in self._columns]
+
+    def _check_room(self, size, free):
+        if size > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"The activations need {size / 1e9:.2f} GB. Use `dtype='float16'`, or a folder on a larger disk. "
+                f"Received: {free / 1e9:.2f} GB free in {str(self.path)!r}",
+            )
+
+    def finish(self, rows, last=False):
+        """Records that the values of rows are stored, after flushing them to disk."""
+        self._rows.extend(rows)
+        if last or time.monotonic() - self._time >= INTERVAL:
+            with naming(self.path):
+                for row in self._rows:
+                    self._checksums[:, row] = self._sums(row)
+                for array in (*(column.values for column in self._columns), self._checksums) if self._rows else ():
+                    array.flush()
+            self._rows, self._time = [], time.monotonic()
+        if last:  # Columns refer to their files, which exist as long as they do.
+            self._columns = []
+            self._lock.release()
+
+
+def _allocate(path):
+    """Reserves the disk space of a file. Otherwise, a full disk would kill the process while it writes."""
+    if hasattr(os, "posix_fallocate"):  # Windows and macOS do not have it.
+        with open(path, "r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(os.fstat(file.fileno()).st_size, 1))
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # Not every file system supports this.
+                    raise
