@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expect, expects, integer
-from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
+from keras_transfer.distribute.one_step import batches_for_step, traced_with_jax
 from keras_transfer.keras_internals import accumulation_steps, build_for_step
 
 _SHARE = 0.8  # of free memory, because the estimate may be too low
@@ -71,10 +71,7 @@ def memory_estimate(model: keras.Model, batch: Any) -> Memory:
 
     Source: https://docs.jax.dev/en/latest/jax.stages.html
     """
-    _check_memory_is_known()
-    check_for_step(model, "memory_estimate")
-    [batch, *_], _ = batches_for_step(model, batch)
-    return _memory_of(model, batch)
+    return _memory_of(model, _first_batch(model, batch, "memory_estimate"))
 
 
 @expects(limit=integer(1))
@@ -108,9 +105,7 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
         print(keras_transfer.distribute.largest_batch(model, (np.ones((64, 16)), np.ones((64, 2)))))
     ```
     """
-    _check_memory_is_known()
-    check_for_step(model, "largest_batch")
-    [batch, *_], _ = batches_for_step(model, batch)
+    batch = _first_batch(model, batch, "largest_batch")
     build_for_step(model, batch)  # From now on, the optimizer takes memory too.
     free = _free_memory() if limit is None else None
     every = int(keras.tree.flatten(batch)[0].shape[0])
@@ -128,13 +123,14 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
     )
 
 
-def _check_memory_is_known():
-    """Raises a `ValueError` on the backends that do not say how much memory a step needs."""
+def _first_batch(model, batch, name):
+    """Returns the first batch of the user's data on JAX, which alone says how much memory a step needs."""
     if keras.backend.backend() != "jax":
         raise ValueError(
             "Only JAX says how much memory a step needs. Set `KERAS_BACKEND=jax` before Keras is imported. "
             f"Received: backend={keras.backend.backend()!r}"
         )
+    return batches_for_step(model, batch, name)[0][0]
 
 
 def _memory_of(model, batch):
@@ -168,11 +164,10 @@ def _free_memory():
 
 
 def _bytes(arrays):
-    """Returns the number of bytes of arrays or variables, each once."""
-    sizes = {id(array): math.prod(array.shape) * _width(array.dtype) for array in arrays}
-    return sum(sizes.values())
+    """Returns the number of bytes of arrays or variables on JAX, each once."""
+    import jax
 
-
-def _width(dtype):
-    name = keras.backend.standardize_dtype(dtype)
-    return 1 if name == "bool" else {"float64": 4, "int64": 4}.get(name, keras.ops.zeros((), name).nbytes)
+    names = [
+        (keras.backend.standardize_dtype(array.dtype), array) for array in {id(each): each for each in arrays}.values()
+    ]
+    return sum(jax.dtypes.canonicalize_dtype(name).itemsize * math.prod(array.shape) for name, array in names)

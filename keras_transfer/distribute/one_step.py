@@ -8,14 +8,25 @@ from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.keras_internals import build_for_step
 
 
-def batches_for_step(model, batch):
+def batches_for_step(model, batch, name):
     """Returns the first batch of the user's data and, if it may have another shape, the last one, as `fit` gets them.
 
     The second result is what a dataset says of each of its batches, or None if it says nothing.
 
     Args:
         batch: Tuple of inputs, labels and, possibly, sample weights, or a dataset of batches.
+        name: String. The public function for which the step is traced.
     """
+    if not getattr(model, "compiled", False):
+        raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
+    replicas, _ = replicas_of(model)
+    distribution = keras.distribution.distribution()
+    if replicas > 1 or distribution is not None:
+        received = f"{replicas} replicas" if distribution is None else f"the distribution {type(distribution).__name__}"
+        raise ValueError(
+            f"`{name}` needs a model on one device. Create it outside of the strategy's scope, and without a "
+            f"distribution. Received: a model on several devices ({received})"
+        )
     batches, spec = _batches_of(model, batch)
     if not batches or tuple(keras.tree.flatten(batches[0])[0].shape[:1]) == (0,):
         raise ValueError("`batch` must have at least one row. Received: no rows")
@@ -45,20 +56,6 @@ def _tuple(batch):
     batch = tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
     is_column = [isinstance(part, list) and not (part and hasattr(part[0], "shape")) for part in batch]
     return tuple(np.asarray(part) if column else part for part, column in zip(batch, is_column) if part is not None)
-
-
-def check_for_step(model, name):
-    """Raises a `ValueError` if the step of a model cannot be traced: the model must be compiled, and on one device."""
-    if not getattr(model, "compiled", False):
-        raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
-    replicas, _ = replicas_of(model)
-    distribution = keras.distribution.distribution()
-    if replicas > 1 or distribution is not None:
-        received = f"{replicas} replicas" if distribution is None else f"the distribution {type(distribution).__name__}"
-        raise ValueError(
-            f"`{name}` needs a model on one device. Create it outside of the strategy's scope, and without a "
-            f"distribution. Received: a model on several devices ({received})"
-        )
 
 
 def traced_with_jax(model, batch):

@@ -1,5 +1,6 @@
 """What would make training on a TPU fail or crawl, found without a TPU, and what to do about it."""
 
+import collections
 import dataclasses
 import math
 import re
@@ -8,52 +9,26 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expects, integer
-from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax, traced_with_tensorflow
+from keras_transfer.distribute.one_step import batches_for_step, traced_with_jax, traced_with_tensorflow
 from keras_transfer.keras_internals import layers_within
 
 _CORES = 8  # of a host with TPU v2, v3 or v5e
-
-_STRINGS = (
-    "strings",
-    True,
-    "Convert texts to ids on the host: pass texts to `fit` of a task, or map the preprocessor over the dataset",
-)
-
-_READS_STRINGS = (
-    "strings",
-    True,
-    "No TPU can do this. Use an encoder that reads ids, or compute its vectors on the host and train the head on them",
-)
-
-_SHAPES = (
-    "shapes",
-    True,
-    "Give all batches one shape: pad all texts to one length (`sequence_length` of the preprocessor) and use "
-    "`tf.data.Dataset.batch(batch_size, drop_remainder=True)`",
-)
-
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
-
-_POLICY = (
-    'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
-    '`dtype="mixed_bfloat16"` to its encoder'
-)
-
-_TYPES_OF_MODULE = "A module keeps the types that it was saved with. An encoder of layers has no such limit"
-_FLOAT64 = ("precision", True, "A TPU has no float64. Use bfloat16, and float32 for inputs and labels")
 _LARGE = 2**24  # Bytes of an array that should not be part of a program.
 _HOST = re.compile(r"PyFunc|LookupTable|HashTable|^Print|Summary|ReadFile|WriteFile|Iterator")  # of TensorFlow
-_CALLBACKS = re.compile(r"callback|debug_print|infeed|outfeed")  # of JAX
+_CALLBACKS = re.compile(r"(\w*callback|debug_print|infeed|outfeed)\[\s*(?:# \[(.*)\])?")  # of JAX, with their place
 _OF_VALUES = re.compile("Tracer|Concretization|NonConcrete|OperatorNotAllowedInGraph")  # errors of tracing
 _OF_SHAPES = re.compile("compile-time constant|dynamic shape")  # in errors of XLA
-_HOST_REMEDY = "Do this on the host: map it over the dataset, or use a callback of `fit`"
 
-_SHAPE_REMEDY = (
+_FLOAT64 = "A TPU has no float64. Use bfloat16, and float32 for inputs and labels"
+_ON_HOST = "Do this on the host: map it over the dataset, or use a callback of `fit`"
+_ONE_SHAPE = (
+    "Give all batches one shape: pad all texts to one length (`sequence_length` of the preprocessor) and use "
+    "`tf.data.Dataset.batch(batch_size, drop_remainder=True)`"
+)
+_FIXED_SHAPES = (
     "Compute with fixed shapes: multiply by a mask or use `keras.ops.where(mask, a, b)` instead of selecting"
 )
-
-_XLA_REMEDY = "Replace the operation by some of `keras.ops`, or compute it on the host, in the dataset"
-_CONSTANT_REMEDY = "Make it a weight of a layer (`add_weight(..., trainable=False)`), which is not part of the program"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,48 +130,48 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
     """
     if keras.backend.backend() not in ("tensorflow", "jax"):
         raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: backend={keras.backend.backend()!r}")
-    check_for_step(model, "check_tpu_ready")
-    batches, specs = batches_for_step(model, batch)
-    findings = [
-        *_of_strings(model, batches, specs),
-        *_of_batches(batches, specs),
-        *_of_rows(_rows(batches[0]), replicas),
-        *_of_settings(model),
-        *_of_precision(model),
-    ]
+    batches, specs = batches_for_step(model, batch, "check_tpu_ready")
+    rows = int(keras.tree.flatten(batches[0])[0].shape[0])
+    findings = [*_of_batches(model, batches, specs), *_of_settings(model, rows, replicas), *_of_precision(model)]
     found = {finding.kind for finding in findings}
     if "strings" not in found:  # XLA compiles nothing for them.
-        findings += [Finding(*finding) for finding in check_step(model, batches[0]) if finding[0] not in found]
-    return TPUReport(tuple(findings), replicas, _rows(batches[0]))
+        findings += [finding for finding in _of_step(model, batches[0]) if finding.kind not in found]
+    return TPUReport(tuple(findings), replicas, rows)
 
 
-def _of_strings(model, batches, specs):
-    """Yields the finding that a batch has strings, because of the model's input or of the dataset."""
-    described = _described(batches[0] if specs is None else specs)
-    texts = [name for name, _, dtype in described if dtype in ("string", "object") or dtype.startswith("str")]
-    if texts:
-        models = [layer for layer, _ in layers_within(model) if isinstance(layer, keras.Model)]
-        inputs = [tensor for part in (model, *models) for tensor in getattr(part, "inputs", None) or ()]
-        if any(keras.backend.standardize_dtype(tensor.dtype) == "string" for tensor in inputs):
-            yield _finding(_READS_STRINGS, f"The model reads the strings in {texts[0]} itself")
-        else:
-            yield _finding(_STRINGS, f"The batch has strings in {texts[0]}")
-
-
-def _of_batches(batches, specs):
+def _of_batches(model, batches, specs):
     """Yields findings on the types and shapes of batches, or of the `specs` that a dataset declares for them."""
-    described = [_described(batch) for batch in ([specs] if specs is not None else batches)]
-    for name, shape, _ in described[0]:
-        if shape is None or None in shape:
-            yield _finding(_SHAPES, f"The dataset does not know the shape of {name}, which is {shape}")
-            break
+    described = [_described(batch) for batch in (batches if specs is None else [specs])]
+    texts = [name for name, _, dtype in described[0] if dtype in ("string", "object") or dtype.startswith("str")]
+    if texts:
+        models = [model, *(layer for layer, _ in layers_within(model) if isinstance(layer, keras.Model))]
+        inputs = [tensor for part in models for tensor in getattr(part, "inputs", None) or ()]
+        if any(keras.backend.standardize_dtype(tensor.dtype) == "string" for tensor in inputs):
+            message = f"The model reads the strings in {texts[0]} itself"
+            remedy = (
+                "No TPU can do this. Use an encoder that reads ids, or compute its vectors on the host and train the "
+                "head on them"
+            )
+        else:
+            message = f"The batch has strings in {texts[0]}"
+            remedy = (
+                "Convert texts to ids on the host: pass texts to `fit` of a task, or map the preprocessor over the "
+                "dataset"
+            )
+        yield Finding("strings", True, message, remedy)
     for (name, first, _), (_, last, _) in zip(described[0], described[-1]):
+        if first is None or None in first:
+            yield Finding(
+                "shapes", True, f"The dataset does not know the shape of {name}, which is {first}", _ONE_SHAPE
+            )
+            break
         if first != last:
-            yield _finding(_SHAPES, f"The first batch has the shape {first} of {name}, the last one {last}")
+            message = f"The first batch has the shape {first} of {name}, the last one {last}"
+            yield Finding("shapes", True, message, _ONE_SHAPE)
             break
     wide = [name for name, _, dtype in described[0] if dtype in ("float64", "complex128")]
     if wide and keras.backend.backend() == "tensorflow":  # JAX makes float32 of them.
-        yield _finding(_FLOAT64, f"The batch has float64 in {wide[0]}")
+        yield Finding("precision", True, f"The batch has float64 in {wide[0]}", _FLOAT64)
 
 
 def _described(batch):
@@ -213,158 +188,142 @@ def _described(batch):
     return found
 
 
-def _of_rows(rows, replicas):
+def _of_settings(model, rows, replicas):
+    """Yields findings on the rows that the cores share, and on the arguments of `compile`."""
     if rows % replicas:
-        nearest = max(round(rows / replicas), 1) * replicas
-        remedy = f"Use a multiple of {replicas}, such as {nearest}"
+        remedy = f"Use a multiple of {replicas}, such as {max(round(rows / replicas), 1) * replicas}"
         yield Finding("replicas", True, f"{rows} rows cannot be shared evenly by {replicas} cores", remedy)
-
-
-def _of_settings(model):
     if model.run_eagerly:
-        yield Finding(
-            "eager", True, "The model was compiled with `run_eagerly=True`", "Compile it with `run_eagerly=False`"
-        )
+        message = "The model was compiled with `run_eagerly=True`"
+        yield Finding("eager", True, message, "Compile it with `run_eagerly=False`")
     elif model.steps_per_execution == 1:
-        yield Finding(
-            "dispatch",
-            False,
-            "The host starts each step (`steps_per_execution=1`), and the TPU waits for it",
-            "Pass `steps_per_execution=32` or so to `compile`",
-        )
+        message = "The host starts each step (`steps_per_execution=1`), and the TPU waits for it"
+        yield Finding("dispatch", False, message, "Pass `steps_per_execution=32` or so to `compile`")
 
 
 def _of_precision(model):
     """Yields which fraction of the weights computes in a type that a TPU lacks, or that is slow on it."""
-    owners, sizes = {}, {}
+    owners, sizes = {}, collections.Counter()
     inside = [layer for layer, around in layers_within(model) if around is not None]
     # The last one of these to contain a weight is the innermost.
     for layer in sorted(inside, key=lambda layer: (not isinstance(layer, keras.Model), -len(layer.weights))):
         owners |= {id(weight): (weight, layer) for weight in layer.weights if len(weight.shape) > 1}
     for weight, layer in owners.values():
         # The layer of a module of TensorFlow Hub has the type of its inputs, and the module computes in its own.
-        own = layer.compute_dtype not in _FLOATS
-        dtype = keras.backend.standardize_dtype(weight.dtype) if own else layer.compute_dtype
-        sizes[dtype, own] = sizes.get((dtype, own), 0) + math.prod(weight.shape)
-    total = sum(sizes.values())
-    share = {key: size / total for key, size in sizes.items()}
-    if wide := share.get(("float64", False), 0) + share.get(("float64", True), 0):
-        yield _finding(_FLOAT64, f"{wide:.0%} of the weights compute in float64")
-    for dtype, own, least, remedy in (
-        ("float16", False, 0.0, _POLICY),
-        ("float32", False, 0.5, _POLICY),
-        ("float16", True, 0.0, _TYPES_OF_MODULE),
-        ("float32", True, 0.5, _TYPES_OF_MODULE),
-    ):
-        if share.get((dtype, own), 0) > least:
-            message = f"{share[dtype, own]:.0%} of the weights compute in {dtype}"
-            yield Finding("precision", False, message, remedy)
+        in_module = layer.compute_dtype not in _FLOATS
+        dtype = keras.backend.standardize_dtype(weight.dtype) if in_module else layer.compute_dtype
+        sizes[dtype, in_module and dtype != "float64"] += math.prod(weight.shape)
+    for (dtype, in_module), size in sorted(sizes.items()):
+        share, remedy = size / sizes.total(), _FLOAT64
+        if dtype == "bfloat16" or (dtype == "float32" and share <= 0.5):
+            continue
+        if in_module:
+            remedy = "A module keeps the types that it was saved with. An encoder of layers has no such limit"
+        elif dtype != "float64":
+            remedy = (
+                'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
+                '`dtype="mixed_bfloat16"` to its encoder'
+            )
+        yield Finding("precision", dtype == "float64", f"{share:.0%} of the weights compute in {dtype}", remedy)
 
 
-def _rows(batch):
-    return int(keras.tree.flatten(batch)[0].shape[0])
-
-
-def _finding(rule, message):
-    kind, fails, remedy = rule
-    return Finding(kind, fails, message, remedy)
-
-
-def check_step(model, batch):
-    """Yields tuples of the kind, whether training fails, the message and the remedy of what is wrong with a step."""
-    on_jax = keras.backend.backend() == "jax"
+def _of_step(model, batch):
+    """Yields findings on the program of a training step."""
     try:
-        traced = traced_with_jax(model, batch) if on_jax else traced_with_tensorflow(model, batch)
+        step = (_read_jax if keras.backend.backend() == "jax" else _read_tensorflow)(model, batch)
     except Exception as error:  # whatever the operations of a user raise
         found = _of_values(error)
         if found is None:  # XLA has compiled nothing yet.
             raise
         yield found
         return
+    if step.on_host:
+        yield Finding("host", True, f"Only the host can run {step.on_host}", _ON_HOST)
+    elif step.strings:
+        yield Finding("strings", True, f"{step.strings} makes strings", _ON_HOST)
+    for size, name in step.constants[:1]:
+        remedy = "Make it a weight of a layer (`add_weight(..., trainable=False)`), which is not part of the program"
+        yield Finding("constants", False, f"An array of {size / 2**20:.0f} MiB ({name}) is a constant", remedy)
+    if step.on_host or step.strings:
+        return  # XLA cannot compile them.
     try:
-        yield from _of_jax(traced) if on_jax else _of_tensorflow(*traced)
+        program = step.compile()
     except Exception as error:
-        text = " ".join(str(error).split())[:300]
-        message = f"The step cannot be compiled ({type(error).__name__}: {text})"
-        yield _of_values(error) or ("xla", True, message, _XLA_REMEDY)
+        message = f"The step cannot be compiled ({_shown(error)})"
+        remedy = "Replace the operation by some of `keras.ops`, or compute it on the host, in the dataset"
+        yield _of_values(error) or Finding("xla", True, message, remedy)
+        return
+    dynamic = [line for line in program.splitlines() if re.search(r"\[[^\]]*<=\d", line)]
+    if dynamic:
+        name = re.search(r'op_name="([^"]*)"', " ".join(dynamic))
+        message = f"Values decide the shape of {name[1] if name else 'a tensor'}"
+        yield Finding("shapes", True, message, _FIXED_SHAPES)
+    if re.search(r"\b(f64|c128)\[\d", program):
+        yield Finding("precision", True, "The step computes in float64", _FLOAT64)
 
 
 def _of_values(error):
-    """Returns what a step is reported for that needs values while it is traced or compiled, or None."""
-    errors = [error]
-    while errors[-1].__context__ is not None:  # Keras raises others in place of the errors of a layer.
-        errors.append(errors[-1].__context__)
-    for part in errors:
-        name, text = type(part).__name__, " ".join(str(part).split())[:300]
-        if name == "TracerArrayConversionError" or "numpy array" in text:
-            return "host", True, f"The step computes with NumPy ({name}: {text})", "Use `keras.ops` instead of NumPy"
-        if _OF_VALUES.match(name) or _OF_SHAPES.search(text):
-            return "shapes", True, f"Values decide what is computed or its shape ({name}: {text})", _SHAPE_REMEDY
+    """Returns the finding on a step that needs values while it is traced or compiled, or None for another error."""
+    while error is not None:
+        if type(error).__name__ == "TracerArrayConversionError" or "numpy array" in " ".join(str(error).split()):
+            message = f"The step computes with NumPy ({_shown(error)})"
+            return Finding("host", True, message, "Use `keras.ops` instead of NumPy")
+        if _OF_VALUES.match(type(error).__name__) or _OF_SHAPES.search(" ".join(str(error).split())):
+            message = f"Values decide what is computed or its shape ({_shown(error)})"
+            return Finding("shapes", True, message, _FIXED_SHAPES)
+        error = error.__context__  # Keras raises others in place of the errors of a layer.
     return None
 
 
-def _of_tensorflow(graph, program_of):
+def _shown(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+@dataclasses.dataclass
+class _Step:
+    """What a traced training step contains.
+
+    Attributes:
+        on_host: String. The first operation that only the host can run, or "".
+        strings: String. The first operation that makes strings, or "".
+        constants: List of `(bytes, name)` of large arrays.
+        compile: Function that compiles the step as far as that is possible without a TPU, and returns its program.
+    """
+
+    on_host: str
+    strings: str
+    constants: list
+    compile: Any
+
+
+def _read_tensorflow(model, batch):
+    """Returns a `_Step` on TensorFlow, whose program is that of XLA."""
     import tensorflow as tf
 
+    graph, program_of = traced_with_tensorflow(model, batch)
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    host = [node for node in nodes if _HOST.search(node.op)]
+    host = [f"the operation {node.op} ({node.name})" for node in nodes if _HOST.search(node.op)]
     strings = [
-        operation
+        f"The operation {operation.type} ({operation.name})"
         for operation in graph.get_operations()
         if any(tensor.dtype == tf.string for tensor in operation.outputs)
         and operation.type not in ("Const", "Placeholder")  # A message of `Assert` is one.
     ]
-    if host:
-        yield "host", True, f"Only the host can run the operation {host[0].op} ({host[0].name})", _HOST_REMEDY
-    elif strings:  # Printing makes some.
-        yield "strings", True, f"The operation {strings[0].type} ({strings[0].name}) makes strings", _HOST_REMEDY
-    large = [node for node in nodes if node.op == "Const" and node.attr["value"].tensor.ByteSize() > _LARGE]
-    if large:
-        size = large[0].attr["value"].tensor.ByteSize()
-        yield (
-            "constants",
-            False,
-            f"An array of {size / 2**20:.0f} MiB ({large[0].name}) is a constant",
-            _CONSTANT_REMEDY,
-        )
-    if host or strings:
-        return  # XLA cannot compile them.
-    program = program_of()
-    dynamic = [line for line in program.splitlines() if re.search(r"\[[^\]]*<=\d", line)]
-    if dynamic:
-        name = re.search(r'op_name="([^"]*)"', " ".join(dynamic))
-        yield "shapes", True, f"Values decide the shape of {name[1] if name else 'a tensor'}", _SHAPE_REMEDY
-    if re.search(r"\b(f64|c128)\[\d", program):
-        yield "precision", True, "The step computes in float64", "A TPU has no float64. Use float32 or bfloat16"
+    constants = [(node.attr["value"].tensor.ByteSize(), node.name) for node in nodes if node.op == "Const"]
+    large = [(size, name) for size, name in constants if size > _LARGE]
+    return _Step("".join(host[:1]), "".join(strings[:1]), large, program_of)
 
 
-def _of_jax(traced):
-    program = traced.jaxpr
-    equations = list(_equations(program.jaxpr))
-    host = [equation for equation in equations if _CALLBACKS.search(equation.primitive.name)]
-    if host:
-        place = str(host[0].source_info.name_stack)
-        message = f"Only the host can run {host[0].primitive.name}{f' ({place})' if place else ''}"
-        yield "host", True, message, _HOST_REMEDY
-    types = {str(getattr(variable.aval, "dtype", "")) for equation in equations for variable in equation.outvars}
-    if types & {"float64", "complex128"}:
-        yield "precision", True, "The step computes in float64", "A TPU has no float64. Use float32 or bfloat16"
-    large = [array for array in program.consts if getattr(array, "nbytes", 0) > _LARGE]
-    if large:
-        size = f"{large[0].nbytes / 2**20:.0f} MiB"
-        yield "constants", False, f"An array of {size} {tuple(large[0].shape)} is a constant", _CONSTANT_REMEDY
-    if not host:
+def _read_jax(model, batch):
+    """Returns a `_Step` on JAX, whose program is that of JAX, which a TPU could lower."""
+    traced = traced_with_jax(model, batch)
+    host = _CALLBACKS.search(traced.jaxpr.pretty_print(name_stack=True))
+    name = "" if host is None else f"{host[1]} ({host[2]})" if host[2] else host[1]
+    large = [array for array in traced.jaxpr.consts if getattr(array, "nbytes", 0) > _LARGE]
+
+    def compile():
         traced.lower(lowering_platforms=("tpu",))
+        return str(traced.jaxpr)
 
-
-def _equations(program):
-    """Yields the equations of a program of JAX and of all programs in it."""
-    import jax
-
-    for equation in program.eqns:
-        yield equation
-        for part in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda part: hasattr(part, "eqns")):
-            inner = getattr(part, "jaxpr", part)
-            if hasattr(inner, "eqns"):
-                yield from _equations(inner)
+    return _Step(name, "", [(array.nbytes, tuple(array.shape)) for array in large], compile)
