@@ -132,6 +132,8 @@ class Report:
     def to_html(self, path: str | pathlib.Path, title: str = "Classification report") -> pathlib.Path:
         """Writes the report as one HTML page with pictures, which needs no other file and no connection.
 
+        Without Matplotlib (`pip install matplotlib`), the page has no pictures, and only the tables.
+
         Args:
             path: String or path. File to write. An existing file is replaced. Parent folders are created.
             title: String. Title of the page. Defaults to `"Classification report"`.

@@ -173,7 +173,7 @@ class MultiLabelReport(Report):
     def _first_tables(self):
         right = f"{int(self._exact.sum()):,} have exactly the right labels"
         title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right}"
-        return {"metrics": tables.metrics_table(self, title), "labels": tables.labels_table(self)}
+        return {"metrics": tables.metrics_table(self, title), "labels": tables.classes_table(self, "label", "labels")}
 
 
 def _chosen(rows, names, argument):

@@ -60,35 +60,28 @@ def interval_head(report):
     return f"{100 * report.confidence:g}% interval"
 
 
-def classes_table(report):
-    """Returns the scores of each class."""
-    shown, note = _worst(report.classes, lambda values: values["f1"], "classes")
-    rows = [
-        [name, *(f"{values[key]:.3f}" for key in ("precision", "recall", "f1")), f"{values['count']:,}"]
-        for name, values in shown.items()
-    ]
-    return Table("Classes", ["class", "precision", "recall", "F1", "rows"], rows, note)
+def classes_table(report, one="class", several="classes"):
+    """Returns the scores of each class, at most those with the lowest F1. The F1 of labels has an interval."""
 
+    def numbers(name):
+        values = report.classes[name]
+        return values["precision"], values["recall"], getattr(values["f1"], "value", values["f1"])
 
-def labels_table(report):
-    """Returns the scores of each label, where rows have several labels."""
-    shown, note = _worst(report.classes, lambda values: values["f1"].value, "labels")
-    rows = [
-        [name, f"{values['precision']:.3f}", f"{values['recall']:.3f}", f"{values['f1'].value:.3f}"]
-        + [interval(values["f1"]), f"{values['count']:,}"]
-        for name, values in shown.items()
-    ]
-    return Table("Labels", ["label", "precision", "recall", "F1", interval_head(report), "rows"], rows, note)
-
-
-def _worst(classes, f1_of, noun):
-    """Returns the scores of the classes to show, all or those with the lowest F1, and a note on the omitted ones."""
-    if len(classes) <= MAX_CLASSES:
-        return classes, ""
-    occurring = {name: values for name, values in classes.items() if values["count"]}
-    names = sorted(occurring, key=lambda name: f1_of(occurring[name]))[:MAX_CLASSES]
-    note = f"The {len(names)} of {len(classes):,} {noun} with the lowest F1, of those that occur in the data."
-    return {name: classes[name] for name in names}, f"{note} The attribute `classes` of the report has all of them."
+    names, note = list(report.classes), ""
+    if len(names) > MAX_CLASSES:
+        names = [name for name in names if report.classes[name]["count"]]
+        names = sorted(names, key=lambda name: numbers(name)[2])[:MAX_CLASSES]
+        note = (
+            f"The {len(names)} of {len(report.classes):,} {several} with the lowest F1, of those that occur in the "
+            "data. The attribute `classes` of the report has all of them."
+        )
+    rows = [[name, *(f"{value:.3f}" for value in numbers(name))] for name in names]
+    heads = [one, "precision", "recall", "F1"]
+    if one == "label":
+        heads.append(interval_head(report))
+        rows = [[*row, interval(report.classes[row[0]]["f1"])] for row in rows]
+    rows = [[*row, f"{report.classes[row[0]]['count']:,}"] for row in rows]
+    return Table(several.capitalize(), [*heads, "rows"], rows, note)
 
 
 def confusion_table(report):

@@ -188,7 +188,7 @@ def test_slices_have_the_scores_of_their_rows():
 def test_the_page_has_the_tables_of_the_text_and_two_pictures(tmp_path):
     page = with_probabilities().to_html(tmp_path / "page.html", title="A & B").read_text("utf-8")
     titles = re.findall("<h2>(.*?)</h2>", page)
-    assert "labels by confidence, at most" in page
+    assert "darker: more labels" in page
     assert titles[:3] == ["Labels", "Reliability", "Slices"] and titles[3].startswith("Hardest examples")
     assert page.count("<svg") == 2 and "subset accuracy of each slice, dashed: all rows" in page
     assert "<title>A &amp; B</title>" in page and "confusion" not in page.lower()
