@@ -6,7 +6,6 @@ import gc
 import inspect
 import json
 import math
-import os
 import pathlib
 import re
 import time
@@ -21,7 +20,7 @@ from keras import ops
 from keras_transfer.adaptation import KINDS, RECIPES, Recipe, fine_tune, get_adapters, get_recipe
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.expect import expect, expects, one_of
-from keras_transfer.core.files import naming
+from keras_transfer.core.files import atomic_file
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.experiments.comparison_report import Comparison, shorten
 
@@ -247,15 +246,11 @@ def _seeds(seeds):
 
 def _parts(data):
     """Returns the parts of the data in order, each as a tuple."""
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or any(data.get(name) is None for name in ("train", "validation")):
         raise ValueError(
-            "`data` must be a dict with 'train', 'validation' and perhaps 'test'. If there is no validation data, "
-            f"hold out some of the training data (`datasets.hold_out`). Received: a {type(data).__name__}"
-        )
-    if missing := [name for name in ("train", "validation") if data.get(name) is None]:
-        raise ValueError(
-            "`data` must have 'train' and 'validation'. Without validation data, nothing can be chosen: hold out some "
-            f"of the training data (`datasets.hold_out`). Received: {sorted(data)}, without {missing}"
+            "`data` must be a dict with 'train', 'validation' and perhaps 'test'. Without validation data, nothing can "
+            "be chosen: hold out some of the training data (`datasets.hold_out`). "
+            f"Received: {sorted(data) if isinstance(data, dict) else f'a {type(data).__name__}'}"
         )
     unknown = sorted(set(data) - {"train", "validation", "test"})
     expect(not unknown, "`data` must have 'train', 'validation' and perhaps 'test'.", unknown=unknown)
@@ -378,72 +373,47 @@ def define(method):
 
 
 class RunFile:
-    """The results of finished runs, in memory and, if there is a path, in a file.
+    """The results of finished runs, in memory and, if there is a path, in a file, which is replaced as a whole.
 
     The first line of the file contains the settings that all runs share, JSON values. Each further line is the result
-    of a run. An incomplete last line, written by a process that was killed, is removed.
+    of a run.
     """
 
     def __init__(self, path, settings):
-        self.path = None if path is None else pathlib.Path(path)
-        self.runs = []
-        if self.path is None:
-            return
-        if self.path.exists():
-            self._read(settings)
-        if not self.path.exists() or not self.path.stat().st_size:
+        self.path, self.settings, self.runs = None if path is None else pathlib.Path(path), settings, []
+        if self.path is not None and self.path.exists() and self.path.stat().st_size:
+            self._read()
+        elif self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._append({"settings": settings})
+            self._write()
 
     def add(self, run):
         """Adds the result of a run."""
-        if self.path is not None:
-            self._append(run)
         self.runs.append(run)
+        if self.path is not None:
+            self._write()
 
-    def _append(self, line):
-        before = self.path.stat().st_size if self.path.exists() else None
+    def _write(self):
+        with atomic_file(self.path) as file:
+            file.writelines(f"{json.dumps(line)}\n".encode() for line in ({"settings": self.settings}, *self.runs))
+
+    def _read(self):
         try:
-            with naming(self.path), self.path.open("ab") as file:
-                file.write(f"{json.dumps(line)}\n".encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            if before is None:
-                self.path.unlink(missing_ok=True)
-            else:
-                os.truncate(self.path, before)
-            raise
-
-    def _read(self, settings):
-        data = self.path.read_bytes()
-        end = data.rfind(b"\n") + 1
-        lines = []
-        for number, line in enumerate(data[:end].splitlines(), 1):
-            try:
-                lines.append(json.loads(line))
-            except ValueError:
-                lines.append(None)
-            if not isinstance(lines[-1], dict) or ("settings" in lines[-1]) != (number == 1):
-                raise ValueError(
-                    "`results` must be a new file, or one that `compare` wrote. "
-                    f"Received: {str(self.path)!r}, whose line {number} is {line[:80]!r}"
-                )
-        if end == 0 and data and not b'{"settings": '.startswith(data[:13]):
-            raise ValueError(f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}")
-        absent = {
-            key: settings[key]
-            for key in LATER_SETTINGS
-            if lines and key in settings and key not in lines[0]["settings"]
-        }
-        if lines and (different := _differences({**absent, **lines[0]["settings"]}, settings)):
+            first, *self.runs = map(json.loads, self.path.read_bytes().splitlines())
+            before = {**{name: self.settings[name] for name in LATER_SETTINGS}, **first["settings"]}
+            wrong = [run for run in self.runs if "method" not in run]
+        except (ValueError, KeyError, TypeError):
+            wrong = [self.path]
+        if wrong:
+            raise ValueError(
+                f"`results` must be a new file, or one that `compare` wrote. Received: results={str(self.path)!r}"
+            )
+        if different := _differences(before, self.settings):
             raise ValueError(
                 "The file contains runs with different settings. Choose another file for `results`. "
                 f"Received: results={str(self.path)!r}, with {'; '.join(different)}"
             )
-        if end < len(data):
-            os.truncate(self.path, end)
-        self.runs = lines[1:]
+        self.settings = before
 
 
 def _differences(before, now, name=""):
