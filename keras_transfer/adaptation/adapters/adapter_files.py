@@ -10,14 +10,13 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters import peft_files
 from keras_transfer.adaptation.adapters.adapters import (
+    NAME,
     adapted_encoder,
     adapter_weights,
-    add_adapters,
+    add,
     check_names,
     head_for,
     head_weights,
-    remove_adapters,
-    set_active_adapter,
 )
 from keras_transfer.adaptation.adapters.kind import kind_of
 from keras_transfer.adaptation.adapters.settings import (
@@ -29,7 +28,6 @@ from keras_transfer.adaptation.adapters.settings import (
 from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.files import atomic_file, check_folder
 from keras_transfer.distribute import in_first_process
-from keras_transfer.keras_internals import remember_trainable
 
 FORMAT = "keras_transfer adapters 1"
 
@@ -103,6 +101,7 @@ def save_adapters(
     return path
 
 
+@expects(name=NAME)
 def load_adapters(model: Any, path: str | pathlib.Path, *, name: str | None = None) -> Any:
     """Loads adapters and a head from a file into a model.
 
@@ -148,43 +147,21 @@ def load_adapters(model: Any, path: str | pathlib.Path, *, name: str | None = No
         if model is not encoder:
             check_head_settings(json.loads(metadata.get("task", "{}")), model, path)
         kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
-    name = "default" if name is None else name
-    restore = _remember(model, encoder)
-    encoder = adapted_encoder(add_adapters(model, kinds, name=name))
-    wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
-    heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
-    if model is not encoder and heads:
+    name, wanted = "default" if name is None else name, {}
+    if model is encoder:
+        tensors = {key: value for key, value in tensors.items() if not key.startswith("head/")}
+    elif any(key.startswith("head/") for key in tensors):
         wanted |= {f"head/{weight.path}": weight for weight in head_weights(model)}
-    elif model is encoder:
-        tensors = {key: value for key, value in tensors.items() if key not in heads}
-    if problems := _problems(wanted, tensors):
-        remove_adapters(model, name)
-        restore()
-        raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
+
+    def check(encoder):
+        wanted.update({f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()})
+        if problems := _problems(wanted, tensors):
+            raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
+
+    add(model, kinds, name, check)
     for key, weight in wanted.items():
         weight.assign(tensors[key])
     return model
-
-
-def _remember(model, encoder):
-    """Returns a function that restores the active adapters, the heads and the `trainable` flags of a model."""
-    active, flags = encoder.active_adapters, remember_trainable(model)
-    head = [] if model is encoder else head_weights(model)
-    head = [(weight, np.array(ops.convert_to_numpy(weight))) for weight in head]
-    own = None if model is encoder else model.head_adapters
-    given = () if own is None else (dict(own.heads), own.given, own.known)
-
-    def restore():
-        set_active_adapter(model, active)
-        flags()
-        for weight, value in head:
-            weight.assign(value)
-        if given:
-            model.head_adapters.heads.clear()
-            model.head_adapters.heads.update(given[0])
-            model.head_adapters.remember(*given[1:])
-
-    return restore
 
 
 def fingerprint(encoder):

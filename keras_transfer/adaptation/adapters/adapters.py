@@ -30,14 +30,14 @@ from keras_transfer.training import layer_groups
 SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
 
 
-_NAME = Rule(
+NAME = Rule(
     "a name of letters, digits, '-' and '_'",
     lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", value) is not None,
     ("", "a b", "-a", 1, None),
 )
 
 
-@expects(name=_NAME)
+@expects(name=NAME)
 def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     """Adds adapters to the encoder of a model. From then on, only the adapters and the head train.
 
@@ -78,7 +78,15 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     keras_transfer.adaptation.trainable_summary(model)
     ```
     """
-    encoder, found = adapted_encoder(model), get_adapters(adapters)
+    return add(model, get_adapters(adapters), name)
+
+
+def add(model, found, name, check=lambda encoder: None):
+    """Adds a list of kinds of adapters to a model as `add_adapters` does, unless `check(encoder)` then raises an error.
+
+    After an error, the model is unchanged.
+    """
+    encoder = adapted_encoder(model)
     rule = "The model already has adapters with this name. Remove them, or pass a different `name`."
     expect(name not in encoder.adapters, rule, name=name)
     encoder.attached.check_shared_blocks()
@@ -96,7 +104,9 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     before = encoder.active_adapters
     try:
         encoder.attached.add(name, found)
+        check(encoder)
     except BaseException:
+        encoder.adapters.pop(name, None)
         take(encoder, name)
         encoder.attached.activate(before)
         raise
@@ -277,15 +287,12 @@ def adapted_encoder(model):
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
     rule = (
-        "Adapters do not support an encoder-decoder made from encoders, which has new layers that must train. "
-        "Use `freeze` and `unfreeze`."
-    )
-    expect(not isinstance(encoder, (ComposedEncoderDecoder, UniLM)), rule, model=model, encoder=encoder)
-    rule = (
         "Adapters are added to the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
-        "such as `TextClassifier` with one or with a KerasHub backbone."
+        "such as `TextClassifier` with one or with a KerasHub backbone. An encoder-decoder made from encoders has new "
+        "layers that must train: use `freeze` and `unfreeze`."
     )
-    expect(isinstance(encoder, SUPPORTED), rule, model=model, encoder=encoder)
+    is_composed = isinstance(encoder, (ComposedEncoderDecoder, UniLM))
+    expect(isinstance(encoder, SUPPORTED) and not is_composed, rule, model=model, encoder=encoder)
     return encoder
 
 

@@ -1,7 +1,5 @@
 """PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
-import collections
-import contextlib
 import dataclasses
 import functools
 import json
@@ -54,9 +52,6 @@ _TASK_TYPES = {
     "seq2seq": "SEQ_2_SEQ_LM",
 }
 
-# Two matrices of LoRA, and the column of the module at which the second begins.
-Piece = collections.namedtuple("Piece", ("key", "a", "b", "offset"))
-
 
 def read(model, encoder, folder):
     """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
@@ -64,38 +59,37 @@ def read(model, encoder, folder):
     If the folder has a head and the model is a task, the tensors include the head.
     """
     config, tensors, names = _read_files(folder)
-    modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
+    parts_of, changes, inside, modules = {}, {}, {}, modules_of(encoder)
     for name, tensor in tensors.items():
-        plain = name.removeprefix(_START)
-        if match := _NAME.match(plain):
-            module = next((key for key in modules if f".{match['module']}".endswith(f".{key}")), None)
-            found = alone if module is None else matrices
-            found.setdefault((module, match["module"]), {})[match["part"]] = tensor
-        elif plain.endswith(_TOKENS):
-            module = plain.removesuffix(_TOKENS)
+        name = name.removeprefix(_START)
+        if match := _NAME.match(name):
+            parts_of.setdefault(match["module"], {})[match["part"]] = tensor
+        elif name.endswith(_TOKENS):
+            module = name.removesuffix(_TOKENS)
             changes[f"{module}.weight"] = functools.partial(_with_rows, config, module, tensor)
         else:
-            changes[_SAVED.sub("", plain)] = functools.partial(_instead, tensor)
-    for (_, module), parts in alone.items():  # LoRA may be outside of the blocks.
-        changes[f"{module}.weight"] = functools.partial(changed_weight, config, module, parts)
-    _, prefixes = head_prefixes(encoder)
-    others = {name: change for name, change in changes.items() if name.startswith(prefixes)}
-    inside = {plain_name(encoder, name): change for name, change in changes.items() if name not in others}
-    places, copies = _copies(encoder, inside, folder)
-    kind, found = _KINDS[config["peft_type"]][1](config, modules, matrices, folder)
+            changes[_SAVED.sub("", name)] = lambda _, tensor=tensor: tensor
+    for name, parts in parts_of.items():
+        module = next((key for key in modules if f".{name}".endswith(f".{key}")), None)
+        if module is None:  # LoRA may be outside of the blocks.
+            changes[f"{name}.weight"] = functools.partial(changed_weight, config, name, parts)
+        else:
+            inside[name] = modules[module], parts
+    of_head = {name: changes.pop(name) for name in list(changes) if name.startswith(head_prefixes(encoder)[1])}
+    changes = {plain_name(encoder, name): change for name, change in changes.items()}
+    places, copies = _copies(encoder, changes, folder)
+    kind, found = _KINDS[config["peft_type"]][1](config, inside, folder)
     kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
-    if others and model is not encoder:
+    if of_head and model is not encoder:
         rule = (
             f"The head of a `{type(model).__name__}` comes from its checkpoint, so {folder} must not contain one. "
             "To load only the adapters, pass `model.encoder`."
         )
-        expect(not model.head_is_pretrained, rule, others=sorted(others)[:3])
-        found |= _read_head(model, config, others, names, folder)
+        expect(not model.head_is_pretrained, rule, others=sorted(of_head)[:3])
+        # LoRA changes the weight that the task has.
+        whole = of_head.keys() - {f"{name}.weight" for name in parts_of}
+        found |= _read_head(model, config, of_head, whole, names, folder)
     return kinds, found
-
-
-def _instead(tensor, _):
-    return tensor
 
 
 def _with_rows(config, module, values, table):
@@ -107,40 +101,39 @@ def _with_rows(config, module, values, table):
     return table
 
 
-def _changed(entry, changes, expected):
-    """Returns the tensors of an `Entry` as a folder changes them, or raises an error that says what is expected."""
-    tensors = entry.tensors()
-    for name in changes.keys() & tensors.keys():
-        try:
-            changed = changes[name](tensors[name])
-            received = f"shape {changed.shape}"
-        except (IndexError, KeyError, ValueError) as error:  # LoRA has another size or kind.
-            changed, received = None, f"{type(error).__name__}: {error}"
-        if changed is None or changed.shape != tensors[name].shape:
-            raise ValueError(f"{expected} Received: {name!r} of {received} instead of shape {tensors[name].shape}")
-        tensors[name] = np.asarray(changed, "float32")
-    return list(tensors.values())
+def _apply(changes, entries, expected):
+    """Returns the changed values of the variables of entries, by their ids, and the names that no entry has."""
+    values, unknown = {}, set(changes)
+    for entry in entries:
+        if not (names := unknown & set(entry.names)):
+            continue
+        tensors, unknown = entry.tensors(), unknown - names
+        for name in names:
+            shape = tensors[name].shape
+            try:
+                changed = changes[name](tensors[name])
+                received = f"shape {changed.shape}"
+            except (IndexError, KeyError, ValueError) as error:  # LoRA has another size or kind.
+                changed, received = None, f"{type(error).__name__}: {error}"
+            if changed is None or changed.shape != shape:
+                raise ValueError(f"{expected} Received: {name!r} of {received} instead of shape {shape}")
+            tensors[name] = np.asarray(changed, "float32")
+        values |= dict(zip(map(id, entry.variables), entry.arrays(list(tensors.values()))))
+    return values, sorted(unknown)
 
 
 def _copies(encoder, changes, folder):
     """Returns the layers of an encoder that a folder changes as a whole, and the tensors of their `LayerCopies`."""
-    (entries, layers), values = _whole_layers(encoder), {}
-    for entry in entries:
-        if found := changes.keys() & set(entry.names):
-            tensors = _changed(entry, changes, f"{folder} has a tensor that does not fit {type(encoder).__name__}.")
-            values |= dict(zip(map(id, entry.variables), entry.arrays(tensors)))
-            changes = {name: change for name, change in changes.items() if name not in found}
-    if changes:
-        raise ValueError(
-            f"{folder} has a tensor that does not fit {type(encoder).__name__}. Received: {next(iter(changes))!r}"
-        )
-    found, places = {}, []
-    for place, weights in layers.items():
-        if any(id(weight) in values for weight in weights.values()):
-            places.append(place)
-            for key, weight in weights.items():
-                found[f"adapter/{key}"] = values[id(weight)] if id(weight) in values else ops.convert_to_numpy(weight)
-    return places, found
+    entries, layers = _whole_layers(encoder)
+    expected = f"{folder} has a tensor that does not fit {type(encoder).__name__}."
+    values, unknown = _apply(changes, entries, expected)
+    expect(not unknown, expected, tensors=unknown[:3])
+    places = [place for place, weights in layers.items() if any(id(weight) in values for weight in weights.values())]
+    weights = {key: weight for place in places for key, weight in layers[place].items()}
+    return places, {
+        f"adapter/{key}": values[id(weight)] if id(weight) in values else ops.convert_to_numpy(weight)
+        for key, weight in weights.items()
+    }
 
 
 def _whole_layers(encoder):
@@ -156,25 +149,24 @@ def _whole_layers(encoder):
     }
 
 
-@contextlib.contextmanager
-def _errors_of_files(folder):
-    """Turns every error into one that says which files a PEFT folder must have."""
+def _read_files(folder):
+    """Returns the configuration of a folder, its tensors, and the label names or `None`."""
+    from safetensors import safe_open
+
     try:
-        yield
+        config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
+        kind, tensors, names = str(config["peft_type"]), {}, None
+        if kind in _KINDS:
+            with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
+                tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+                names = json.loads((file.metadata() or {}).get("label_names", "null"))
+        if kind == "LORA":
+            config["r"], config["lora_alpha"]
     except Exception as error:  # A missing or damaged file raises many types of errors.
         raise ValueError(
             f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
             f"Received: {type(error).__name__}: {error}"
         ) from error
-
-
-def _read_files(folder):
-    """Returns the configuration of a folder, its tensors, and the label names or `None`."""
-    from safetensors import safe_open
-
-    with _errors_of_files(folder):
-        config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
-        kind = str(config["peft_type"])
     if kind not in _KINDS:
         what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
         advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
@@ -182,12 +174,6 @@ def _read_files(folder):
             f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
             f"Received: peft_type={kind!r} in {folder}"
         )
-    with _errors_of_files(folder):
-        with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
-            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-            names = json.loads((file.metadata() or {}).get("label_names", "null"))
-        if kind == "LORA":
-            config["r"], config["lora_alpha"]
     if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
         raise ValueError(
             "These settings of PEFT are not supported. Train the adapters with "
@@ -199,8 +185,8 @@ def _read_files(folder):
     return config, tensors, names
 
 
-def _read_head(task, config, changes, names, folder):
-    """Returns the head tensors of a task. Weights that the folder lacks keep their values, with a warning."""
+def _read_head(task, config, changes, whole, names, folder):
+    """Returns the head tensors of a task. Weights that are not `whole` in the folder keep their values as a base."""
     given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
     rule = (
         f"The folder has a head for a different task from a `{type(task).__name__}`, which has the type {own!r}. "
@@ -209,21 +195,16 @@ def _read_head(task, config, changes, names, folder):
     expect(given not in _TASK_TYPES.values() or given == own, rule, task_type=given, folder=folder)
     advice = "Create the task with this argument, or pass `model.encoder` to load only the adapters."
     entries = head_entries(task, "loaded from a PEFT folder", advice)
-    expected = f"The head of {folder} must have the same shapes as the task's, so the same number of labels."
     if names is not None:
         check_head_settings({"label_names": names}, task, folder)
-    found, kept, known = {}, [], set()
-    for entry in entries:
-        known |= set(entry.names)
-        # LoRA changes the weight that the task has.
-        kept += [name for name in entry.names if name not in changes or changes[name].func is changed_weight]
-        tensors = _changed(entry, changes, expected)
-        found |= {f"head/{variable.path}": value for variable, value in zip(entry.variables, entry.arrays(tensors))}
-    unknown = [name for name in changes if name not in known]
+    expected = f"The head of {folder} must have the same shapes as the task's, so the same number of labels."
+    values, unknown = _apply(changes, entries, expected)
     expect(not unknown, f"{folder} has a head that a `{type(task).__name__}` does not have.", unknown=unknown[:3])
-    if kept:
+    if kept := [name for entry in entries for name in entry.names if name not in whole]:
         log.warning("%s does not contain all weights of the head. These keep the model's values: %s", folder, kept)
-    return found
+    weights = [weight for entry in entries for weight in entry.variables]
+    own_values = {id(weight): ops.convert_to_numpy(weight) for weight in weights if id(weight) not in values}
+    return {f"head/{weight.path}": {**own_values, **values}[id(weight)] for weight in weights}
 
 
 def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
@@ -252,10 +233,9 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         tensors = {} if model.head_is_pretrained else _written_head(model, task_type, head)
         if names := head_settings(model).get("label_names"):
             metadata["label_names"] = json.dumps(names)
-    saved = sorted({name.partition(".")[0] for name in tensors})
     added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
     copied, keys = _written_copies(encoder, arrays, prefix)
-    saved, added = sorted({*saved, *(name.rpartition(".")[0] for name in copied)}), added | copied
+    saved = sorted({*(name.partition(".")[0] for name in tensors), *(name.rpartition(".")[0] for name in copied)})
     if both := sorted(set(saved).intersection(targets)):
         raise ValueError(
             "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
@@ -276,7 +256,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     }
     with atomic_folder(folder, overwrite) as temporary:
         (temporary / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
-        tensors = {f"{_START}{name}": tensor for name, tensor in {**tensors, **added}.items()}
+        tensors = {f"{_START}{name}": tensor for name, tensor in {**tensors, **added, **copied}.items()}
         save_file(tensors, temporary / "adapter_model.safetensors", metadata)
 
 
@@ -314,19 +294,27 @@ def written_lora(kind, modules, arrays, prefix):
         prefix: String. Prefix of the module names in PEFT.
     """
     tensors, ranks, used = {}, {}, set()
+    suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
     for name, segments in modules.items():
-        pieces = [piece for segment in segments for piece in segment.pieces(arrays)]
+        pieces = [piece for segment in segments for piece in segment.pieces(arrays, "_a")]
         if not pieces:
             continue
-        suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
-        used |= {f"{piece.key}{suffix}" for piece in pieces for suffix in suffixes}
+        used |= {f"{key}{suffix}" for key, _, _ in pieces for suffix in suffixes}
+        # Targets with the same first matrix share it.
+        firsts = {arrays[f"{key}_a"].tobytes(): arrays[f"{key}_a"] for key, _, _ in pieces}
+        starts = np.cumsum([0, *(a.shape[1] for a in firsts.values())])
+        b = np.zeros((starts[-1], sum(segment.size for segment in segments)), "float32")
+        for key, columns, own in pieces:
+            start, values = starts[list(firsts).index(arrays[f"{key}_a"].tobytes())], arrays[f"{key}_b"]
+            b[start : start + len(values), columns] = values[:, own]
         module = f"{prefix}{name}"
-        a, b = _joined(pieces, sum(segment.size for segment in segments))
-        ranks[module] = a.shape[1]
-        tensors[f"{module}.lora_A.weight"] = a.T.copy()
+        ranks[module] = len(b)
+        tensors[f"{module}.lora_A.weight"] = np.concatenate([*firsts.values()], axis=1).T.copy()
         tensors[f"{module}.lora_B.weight"] = b.T.copy()
-        if kind.magnitude:
-            lengths = np.concatenate([segment.lengths(arrays) for segment in segments])
+        if kind.magnitude:  # Columns that DoRA does not change keep their lengths.
+            lengths = np.concatenate([np.linalg.norm(segment.kernel, axis=0) for segment in segments])
+            for key, columns, own in pieces:
+                lengths[columns] = arrays[f"{key}_magnitude"][own]
             tensors[f"{module}.lora_magnitude_vector"] = lengths
     others = {module: rank for module, rank in ranks.items() if rank != kind.rank}
     alphas = {rank: kind.scale * (rank**0.5 if kind.rank_stabilized else rank) for rank in {kind.rank, *ranks.values()}}
@@ -349,13 +337,7 @@ def written_ia3(kind, modules, arrays, prefix):
     """Returns what `written_lora` does, for an `IA3`."""
     tensors, of_inputs, used = {}, [], set()
     for name, segments in modules.items():
-        module, outputs = f"{prefix}{name}", set()
-        values = np.ones(sum(segment.size for segment in segments), "float32")
-        for segment in segments:
-            for target, low, high, first in segment.shared(arrays):
-                outputs.add(f"{segment.layer}/{target}")
-                start = segment.offset - segment.start
-                values[start + low : start + high] = arrays[f"{segment.layer}/{target}"][low - first : high - first]
+        module, outputs = f"{prefix}{name}", [piece for segment in segments for piece in segment.pieces(arrays)]
         keys = [f"{segment.layer}/inputs" for segment in segments]
         inputs = [arrays[key] for key in keys if key in arrays]
         if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
@@ -368,79 +350,70 @@ def written_ia3(kind, modules, arrays, prefix):
             tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
             used |= set(keys)
         elif outputs:
+            values = np.ones(sum(segment.size for segment in segments), "float32")
+            for key, columns, own in outputs:
+                values[columns] = arrays[key][own]
             tensors[f"{module}.ia3_l"] = values[:, None]
-            used |= outputs
+            used |= {key for key, _, _ in outputs}
     targets = [name.removesuffix(".ia3_l") for name in tensors]
     return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
 
 
-def read_lora(config, modules, matrices, folder):
+def read_lora(config, inside, folder):
     """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
 
     Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
     padded with zeros, and differing scales are multiplied into the second matrices.
 
     Args:
-        modules: Dict that `modules_of` returns.
-        matrices: Dict from `(module, its full name)` to dicts of its tensors.
+        inside: Dict from the names of modules in the blocks to their lists of `Segment`s and dicts of their tensors.
     """
     stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
-    rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
+    rank = max((len(parts["lora_A"]) for _, parts in inside.values() if "lora_A" in parts), default=config["r"])
     alpha = config["lora_alpha"]
     if rank != config["r"]:
         alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
-    scale, targets, found = LoRA(rank, alpha=alpha, rank_stabilized=stabilized).scale, set(), {}
-    for (module, name), parts in matrices.items():
+    options = {"alpha": alpha, "dropout": config.get("lora_dropout", 0.0), "rank_stabilized": stabilized}
+    kind, targets, found = LoRA(rank, **options, magnitude=magnitude), set(), {}
+    for name, (segments, parts) in inside.items():
         if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
             raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
         a, b = parts["lora_A"].T, parts["lora_B"].T
         own_rank = a.shape[1]
         own_scale = scale_of(config, name, own_rank)
-        if abs(own_scale / scale - 1) > 1e-12:
-            b = (b * (own_scale / scale)).astype(b.dtype)
+        if abs(own_scale / kind.scale - 1) > 1e-12:
+            b = (b * (own_scale / kind.scale)).astype(b.dtype)
         if own_rank < rank:
             a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
-        for segment in modules[module]:
-            target, columns = segment.target, slice(segment.offset, segment.offset + segment.size)
+        for segment in segments:
             targets.add(segment.path)
-            found[f"adapter/{segment.layer}/{target}_a"] = a
-            found[f"adapter/{segment.layer}/{target}_b"] = b[:, columns]
+            key = f"adapter/{segment.layer}/{segment.target}"
+            found[f"{key}_a"], found[f"{key}_b"] = a, b[:, segment.columns]
             if magnitude:
-                found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
+                found[f"{key}_magnitude"] = parts["lora_magnitude_vector"].ravel()[segment.columns]
     expect(targets, "The folder must contain LoRA for at least one module.", folder=folder)
-    return LoRA(
-        rank,
-        alpha=alpha,
-        targets=sorted(targets),
-        dropout=config.get("lora_dropout", 0.0),
-        rank_stabilized=stabilized,
-        magnitude=magnitude,
-    ), found
+    return dataclasses.replace(kind, targets=sorted(targets)), found
 
 
-def read_ia3(config, modules, scales, folder):
+def read_ia3(config, inside, folder):
     """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
 
-    The configuration is not used: the shapes of the scales, a dict as the matrices of `read_lora`, show where they act.
+    The configuration is not used: the shapes of the scales show where they act.
     """
     targets, input_targets, found = set(), set(), {}
-    for (module, name), parts in scales.items():
+    for name, (segments, parts) in inside.items():
         rule = f"{folder} must have one matrix of scales for each module."
         expect(parts.keys() == {"ia3_l"} and parts["ia3_l"].ndim == 2, rule, parts=sorted(parts), name=name)
         values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
-        for segment in modules[module]:
-            if not of_inputs:
-                targets.add(segment.path)
-                columns = slice(segment.offset, segment.offset + segment.size)
-                found[f"adapter/{segment.layer}/{segment.target}"] = values[columns]
-            elif segment.is_whole:
-                input_targets.add(segment.path)
-                found[f"adapter/{segment.layer}/inputs"] = values
-            else:
+        for segment in segments:
+            if of_inputs and segment.size < segment.dense.kernel.shape[-1]:
                 raise ValueError(
                     "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
                     f"Received: `feedforward_modules` with {name!r} in {folder}"
                 )
+            (input_targets if of_inputs else targets).add(segment.path)
+            what = "inputs" if of_inputs else segment.target
+            found[f"adapter/{segment.layer}/{what}"] = values if of_inputs else values[segment.columns]
     expect(found, "The folder must contain IA3 for at least one module.", folder=folder)
     return IA3(sorted(targets), input_targets=sorted(input_targets)), found
 
@@ -464,20 +437,6 @@ def changed_weight(config, module, parts, weight):
     a, b, lengths = parts["lora_A"], parts["lora_B"], parts.get("lora_magnitude_vector")
     changed = weight + b @ a * scale_of(config, module, len(a))
     return changed if lengths is None else changed * (lengths.ravel() / np.linalg.norm(changed, axis=1))[:, None]
-
-
-def _joined(pieces, size):
-    """Returns the two matrices of a module, joined from its parts. Parts with the same first matrix share it."""
-    firsts = []
-    for piece in pieces:
-        if not any(np.array_equal(piece.a, a) for a in firsts):
-            firsts.append(piece.a)
-    starts = np.cumsum([0, *(a.shape[1] for a in firsts)])
-    b = np.zeros((starts[-1], size), "float32")
-    for piece in pieces:
-        start = starts[next(i for i, a in enumerate(firsts) if np.array_equal(piece.a, a))]
-        b[start : start + len(piece.b), piece.offset : piece.offset + piece.b.shape[1]] = piece.b
-    return np.concatenate(firsts, axis=1), b
 
 
 @dataclasses.dataclass
@@ -512,34 +471,23 @@ class Segment:
         return f"{self.place}.{self.target}"
 
     @property
-    def is_whole(self):
-        """Boolean. Whether the segment has all columns of the layer."""
-        return self.size == self.dense.kernel.shape[-1]
+    def columns(self):
+        """Slice. The columns in the module."""
+        return slice(self.offset, self.offset + self.size)
 
-    def pieces(self, arrays):
-        """Returns a `Piece` for each part of an adapter, given its arrays, that acts on columns of the segment."""
-        found = []
-        for name, low, high, first in self.shared(arrays, "_a"):
-            key = f"{self.layer}/{name}"
-            b = arrays[f"{key}_b"][:, low - first : high - first]
-            found.append(Piece(key, arrays[f"{key}_a"], b, self.offset + low - self.start))
-        return found
-
-    def lengths(self, arrays):
-        """Returns the learned column lengths of DoRA, or the lengths of the layer's columns where DoRA does not act."""
+    @property
+    def kernel(self):
+        """Array. The columns of the kernel."""
         kernel = np.asarray(ops.convert_to_numpy(self.dense.kernel), "float32")
-        lengths = np.linalg.norm(kernel, axis=0)[self.start : self.start + self.size]
-        for name, low, high, first in self.shared(arrays, "_magnitude"):
-            own = arrays[f"{self.layer}/{name}_magnitude"]
-            lengths[low - self.start : high - self.start] = own[low - first : high - first]
-        return lengths
+        return kernel[:, self.start : self.start + self.size]
 
-    def shared(self, arrays, suffix=""):
-        """Yields `(target, first column, last column, start of the target)` for targets with arrays."""
+    def pieces(self, arrays, suffix=""):
+        """Yields `(key, columns of the module, columns of the target)` for targets with arrays in the segment."""
         for name, (first, size) in self.parts.items():
             low, high = max(first, self.start), min(first + size, self.start + self.size)
-            if low < high and f"{self.layer}/{name}{suffix}" in arrays:
-                yield name, low, high, first
+            key, shift = f"{self.layer}/{name}", self.offset - self.start
+            if low < high and f"{key}{suffix}" in arrays:
+                yield key, slice(shift + low, shift + high), slice(low - first, high - first)
 
 
 def modules_of(encoder):
