@@ -76,8 +76,22 @@ def fine_tune(
     _check_options(model, kwargs)
     expect(loss != "auto" or isinstance(model, Task), "`loss` is required for a model that is not a task.", loss="auto")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
-    given = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
-    plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
+    data = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
+    goes_on = kwargs.get("steps_per_epoch") is not None  # Each epoch continues where the last one ended.
+    steps = length = kwargs["steps_per_epoch"] if goes_on else _length(data)
+    plan = plan.resolve(model, length)
+    epochs = plan.epochs
+    if plan.steps is not None:
+        epochs, steps = epochs_of_steps(data["x"], length, plan.steps, goes_on)
+    if goes_on:
+        kwargs["steps_per_epoch"] = steps
+    elif steps != length:
+        rule = (
+            f"`steps` of the recipe must be at least the number of batches of this data, {length}. To end an epoch "
+            "earlier, pass `steps_per_epoch`, or a dataset that has `take`."
+        )
+        expect("batch_size" not in data and hasattr(data["x"], "take"), rule, steps=plan.steps)
+        data["x"] = data["x"].take(steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
@@ -86,7 +100,7 @@ def fine_tune(
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    options = {**options, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
+    options = {**kwargs, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
     if isinstance(model, Task):
         return model.fit(**data, **options)
     weights, labels = options.get("class_weight"), getattr(data["x"], "labels", None)
@@ -109,14 +123,11 @@ def _check_options(model, options):
     check_arguments("fine_tune", options, known)
 
 
-def _run_of(plan, model, data, options):
-    """Returns a recipe in numbers, its epochs, data and options of `fit` for them, and the batches of each epoch."""
-    steps, x = options.get("steps_per_epoch"), data["x"]
+def _length(data):
+    """Returns the number of batches of an epoch, given the arguments of `fit` that are data."""
+    x = data["x"]
     try:
-        if steps is None and "batch_size" in data:
-            steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"])
-        elif steps is None:
-            steps = len(x)
+        steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"]) if "batch_size" in data else len(x)
     except TypeError as error:
         raise ValueError(
             "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
@@ -124,29 +135,7 @@ def _run_of(plan, model, data, options):
         ) from error
     if steps == 0:
         raise ValueError("`x` must have at least one row. Received: no rows")
-    plan = plan.resolve(model, steps)
-    if plan.steps is None:
-        return plan, plan.epochs, data, options, steps
-    return plan, *_shortened(data, options, steps, plan.steps)
-
-
-def _shortened(data, options, length, steps):
-    """Returns the epochs of a run of `steps`, data and options of `fit` for them, and the batches of each epoch.
-
-    `length` is the number of batches of the data, or the `steps_per_epoch`.
-    """
-    if options.get("steps_per_epoch") is not None:  # Each epoch continues where the last one ended.
-        epochs, length = epochs_of_steps(data["x"], length, steps, goes_on=True)
-        return epochs, data, {**options, "steps_per_epoch": length}, length
-    epochs, wanted = epochs_of_steps(data["x"], length, steps)
-    if wanted == length:
-        return epochs, data, options, length
-    rule = (
-        f"`steps` of the recipe must be at least the number of batches of this data, {length}. To end an epoch "
-        "earlier, pass `steps_per_epoch`, or a dataset that has `take`."
-    )
-    expect("batch_size" not in data and hasattr(data["x"], "take"), rule, steps=steps)
-    return epochs, {**data, "x": data["x"].take(wanted)}, options, wanted
+    return steps
 
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):

@@ -140,7 +140,8 @@ def estimate_fisher(
         "`loss`, the negative log-likelihood."
     )
     expect(not isinstance(model, Task) or model.labels.one_of or loss is not None, rule, empirical=empirical)
-    _check_options(y, empirical, samples, loss)
+    rule = "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`."
+    expect(empirical or (y is None and loss is None), rule, empirical=empirical)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()
     scorer = _Scorer(model)
@@ -249,14 +250,6 @@ def _check_model(model):
     expect(replicas <= 1, rule, replicas=replicas)
 
 
-def _check_options(y, empirical, samples, loss):
-    if not empirical and (y is not None or loss is not None):
-        raise ValueError(
-            "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`. "
-            f"Received: {'y' if loss is None else 'loss'} and empirical=False"
-        )
-
-
 def _check_logits(logits):
     """Returns the shape of logits, [batch, ..., classes]."""
     if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
@@ -285,14 +278,10 @@ def _draw(logits, random):
 def _check_labels(labels, shape):
     labels, classes = np.asarray(labels), shape[-1]
     rank = labels.ndim - (labels.ndim == len(shape) and labels.shape[-1] == 1)
-    expected = f"Labels must be integers from 0 to {classes - 1}"
-    if labels.dtype.kind not in "iub" or rank != len(shape) - 1:
-        raise ValueError(
-            f"{expected}, one for each row of logits of shape {shape}. For other labels, pass `loss`. "
-            f"Received: {labels.dtype} of shape {labels.shape}"
-        )
-    if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(f"{expected}. Received: labels from {labels.min()} to {labels.max()}")
+    rule = f"Labels must be integers from 0 to {classes - 1}, one for each row of logits of shape {shape}."
+    fits = labels.dtype.kind in "iub" and rank == len(shape) - 1
+    expect(fits, f"{rule} For other labels, pass `loss`.", dtype=str(labels.dtype), shape=labels.shape)
+    expect(labels.min() >= 0 and labels.max() < classes, rule, labels=[int(labels.min()), int(labels.max())])
 
 
 def example_batches(model, x, y, empirical, samples, random):
@@ -300,73 +289,54 @@ def example_batches(model, x, y, empirical, samples, random):
 
     The arguments are those of `estimate_fisher`, and a `np.random.Generator`, which draws the samples.
     """
-    if not isinstance(model, Task):
-        yield from _batches_of(x, y, samples, random)
-        return
-    raw = model.reader.accepts(x)
-    columns = model.reader.columns(x) if raw else x
-    y = model.labels.placeholders(columns) if raw and y is None and not empirical else y
-    if samples is not None and raw:  # Only the drawn rows are tokenized.
-        x, y = _drawn_rows(columns, y, int(samples), random)
+    is_task = isinstance(model, Task)
+    if is_task and model.reader.accepts(x):
+        x = model.reader.columns(x)
+        y = model.labels.placeholders(x) if y is None and not empirical else y
+        count = count_rows(x)
+        if samples is not None and samples < count and (y is None or len(y) == count):  # Otherwise, the task complains.
+            rows = random.choice(count, int(samples), replace=False)  # Only the drawn rows are tokenized.
+            x, y = take_rows(x, rows), take_rows(y, rows)
         samples = None
-    for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
-        yield inputs, *model.labels.mask(targets, weights)
-
-
-def _drawn_rows(columns, y, samples, random):
-    """Returns randomly drawn rows of raw data and their labels, or all rows if there are at most `samples`."""
-    count = count_rows(columns)
-    if samples >= count or (y is not None and len(y) != count):  # The task raises the error if the numbers differ.
-        return columns, y
-    rows = random.choice(count, samples, replace=False)
-    return take_rows(columns, rows), take_rows(y, rows)
+    x, y = (model.dataset(x, y), None) if is_task else (x, y)
+    for batch in _batches_of(x, y, samples, random):
+        inputs, targets, weights = map(_arrays, keras.utils.unpack_x_y_sample_weight(batch))
+        yield inputs, *(model.labels.mask(targets, weights) if is_task else (targets, weights))
 
 
 def _batches_of(x, y, samples, random):
-    """Yields the batches of arrays or of a dataset. Rows are drawn if their number is known."""
-    dataset, count = x, None
-    if _in_memory(x):
-        dataset, count = _sliced(x, y)
-    elif y is not None:
+    """Returns an iterable of the batches of arrays or of a dataset. Rows are drawn if their number is known."""
+    rule = "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array."
+    expect(not (is_text(x) and isinstance(x, (list, tuple, str))), rule, x=x)
+    if isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape"):
+        x, y = _arrays(x), _arrays(y)
+        counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
+        rule = "`x` and `y` must have the same number of rows, at least one."
+        expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
+        rows = _drawn(counts.pop(), samples, random)
+        return ((take(x, part), take(y, part)) for part in np.split(rows, range(_ROWS, len(rows), _ROWS)))
+    if y is not None:
         raise ValueError(
             f"`y` must be None if `x` is a dataset, which contains the labels. Received: {type(x).__name__} and y"
         )
-    elif isinstance(x, Batches):
-        x, count = x.grouped(), len(x.order)
-        dataset = (x[i] for i in range(len(x)))
-    elif isinstance(x, keras.utils.PyDataset):
-        dataset = (x[i] for i in (range(len(x)) if samples is None else random.permutation(len(x)).tolist()))
-    elif not hasattr(x, "__iter__"):
+    if isinstance(x, Batches):
+        planned = x.grouped().planned()
+        ends = np.cumsum([len(rows) for _, rows in planned])
+        parts = np.split(np.isin(np.arange(ends[-1]), _drawn(ends[-1], samples, random)), ends[:-1])
+        x = x.pinned([(length, rows[part]) for (length, rows), part in zip(planned, parts) if part.any()])
+        return (x[i] for i in range(len(x)))
+    if isinstance(x, keras.utils.PyDataset):
+        order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
+        return (x[i] for i in order)
+    if not hasattr(x, "__iter__"):
         raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
-    drawn = None
-    if count is not None and samples is not None and samples < count:
-        drawn = np.isin(np.arange(count), random.choice(count, int(samples), replace=False))
-    for batch in dataset:
-        batch = [_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch)]
-        if drawn is not None:
-            size = len(keras.tree.flatten(batch[0])[0])
-            rows, drawn = np.flatnonzero(drawn[:size]), drawn[size:]
-            batch = [take(part, rows) for part in batch]
-            if not len(rows):
-                continue
-        yield batch
+    return x
 
 
-def _in_memory(x):
-    rule = "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array."
-    expect(not (is_text(x) and isinstance(x, (list, tuple, str))), rule, x=x)
-    return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
-
-
-def _sliced(x, y):
-    """Returns a generator of the batches of arrays, and the number of their rows."""
-    x, y = _arrays(x), _arrays(y)
-    counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
-    rule = "`x` and `y` must have the same number of rows, at least one."
-    expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
-    [count] = counts
-    slices = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
-    return ((take(x, rows), take(y, rows)) for rows in slices), count
+def _drawn(count, samples, random):
+    """Returns the drawn ones of `count` rows in ascending order, or all of them."""
+    whole = samples is None or samples >= count
+    return np.arange(count) if whole else np.sort(random.choice(count, int(samples), replace=False))
 
 
 def _arrays(values):

@@ -24,7 +24,6 @@ from keras_transfer.training import (
     WarmupCosine,
     fine_tuning_rate,
     freeze,
-    is_number,
     layer_groups,
 )
 
@@ -390,10 +389,6 @@ class Recipe:
         kind = UNFREEZING[self.unfreezing]
         given = {"fraction": self.unfreezing_fraction, "learning_rate": self.probe_learning_rate}
         return [] if kind is None else [kind(**{name: value for name, value in given.items() if value is not None})]
-
-
-def _number(is_right):
-    return lambda value: is_number(value) and is_right(value)
 
 
 def get_recipe(name: str, **changes: Any) -> Recipe:

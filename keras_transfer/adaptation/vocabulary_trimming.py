@@ -111,17 +111,15 @@ def _check(model):
 def _strings(texts):
     """Yields the strings of a column, of sentences, of a tuple of these, or of a `tf.data.Dataset`."""
     if hasattr(texts, "element_spec"):
-        specs = texts.element_spec if isinstance(texts.element_spec, tuple) else (texts.element_spec,)
-        expect(
-            not any(getattr(spec, "dtype", None) != "string" for spec in specs),
+        rule = (
             "A `tf.data.Dataset` must contain texts only. Map it to its texts, for example by "
-            "`dataset.map(lambda text, label: text)`.",
-            element_spec=texts.element_spec,
+            "`dataset.map(lambda text, label: text)`."
         )
-        for row in texts:
-            for part in row if isinstance(row, tuple) else (row,):
-                values = getattr(part, "flat_values", part)  # Sentences are ragged tensors.
-                yield from to_list(np.ravel(np.asarray(values.numpy(), object)))
+        specs = keras.tree.flatten(texts.element_spec)
+        expect(all(spec.dtype == "string" for spec in specs), rule, element_spec=texts.element_spec)
+        for part in (part for row in texts for part in keras.tree.flatten(row)):
+            values = getattr(part, "flat_values", part)  # Sentences are ragged tensors.
+            yield from to_list(np.ravel(np.asarray(values.numpy(), object)))
     elif isinstance(texts, tuple):
         for column in texts:
             yield from _strings(column)

@@ -20,7 +20,7 @@ from keras_transfer.training.plans import (
     SequentialUnfreezing,
     StagedTraining,
 )
-from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate, is_number
+from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate
 from keras_transfer.training.schedules import (
     InverseSquareRoot,
     LinearWarmupDecay,
