@@ -1,6 +1,5 @@
 """The Fisher information of a model's weights: how much its predictions on a dataset depend on each weight."""
 
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Self
@@ -10,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import FLAG, expect, expects, integer
-from keras_transfer.core.files import atomic_file
+from keras_transfer.core.files import atomic_file, check_folder
 from keras_transfer.data import Batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.tasks import Task, count_rows, take_rows
@@ -45,10 +44,7 @@ class Fisher(dict):
             FileExistsError: If `path` exists and `overwrite=False`.
         """
         path = pathlib.Path(path)
-        if os.path.lexists(path) and not overwrite:
-            raise FileExistsError(
-                f"The file exists. Choose a different path, or pass `overwrite=True`. Received: path={str(path)!r}"
-            )
+        check_folder(path, overwrite)
         path.parent.mkdir(parents=True, exist_ok=True)
         # A weight path cannot be an array name: `file`, for example, is an argument of `np.savez`.
         arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}

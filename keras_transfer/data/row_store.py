@@ -1,7 +1,6 @@
 """Outputs of a model for each row of a dataset, computed once, stored in memory or in files, and read like arrays."""
 
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ import zlib
 import keras
 import numpy as np
 
+from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_file, naming
 from keras_transfer.core.folder_lock import lock_folder
@@ -177,16 +177,12 @@ def _kind(tensor, values, rows, length, dtype):
 
 def _digest(inputs, ends):
     """Returns a digest of the inputs that does not depend on the length to which they are padded."""
-    digest = hashlib.blake2b(ends.astype("int64").tobytes(), digest_size=16)
-    for name, column in sorted(inputs.items()):
-        digest.update(name.encode())
-        if column.dtype == object:  # The encoder accepts texts.
-            parts = (text if isinstance(text, bytes) else str(text).encode() for text in column)
-            digest.update(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
-        else:
-            real = np.arange(column.shape[1])[None] < ends[:, None] if column.ndim > 1 else slice(None)
-            digest.update(np.ascontiguousarray(column[real]).tobytes())
-    return digest.hexdigest()
+
+    def real(column):
+        has_tokens = column.ndim > 1 and column.dtype != object
+        return column[np.arange(column.shape[1])[None] < ends[:, None]] if has_tokens else column
+
+    return data_digest({"": ends, **{name: real(column) for name, column in inputs.items()}})
 
 
 def _size(columns):

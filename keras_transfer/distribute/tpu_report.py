@@ -229,25 +229,26 @@ def _of_precision(model):
 
 def _of_step(model, batch):
     """Yields findings on the program of a training step."""
+    read = _read_jax if keras.backend.backend() == "jax" else _read_tensorflow
     try:
-        step = (_read_jax if keras.backend.backend() == "jax" else _read_tensorflow)(model, batch)
+        on_host, strings, constants, compile = read(model, batch)
     except Exception as error:  # whatever the operations of a user raise
         found = _of_values(error)
         if found is None:  # XLA has compiled nothing yet.
             raise
         yield found
         return
-    if step.on_host:
-        yield Finding("host", True, f"Only the host can run {step.on_host}", _ON_HOST)
-    elif step.strings:
-        yield Finding("strings", True, f"{step.strings} makes strings", _ON_HOST)
-    for size, name in step.constants[:1]:
+    if on_host:
+        yield Finding("host", True, f"Only the host can run {on_host}", _ON_HOST)
+    elif strings:
+        yield Finding("strings", True, f"{strings} makes strings", _ON_HOST)
+    for size, name in constants[:1]:
         remedy = "Make it a weight of a layer (`add_weight(..., trainable=False)`), which is not part of the program"
         yield Finding("constants", False, f"An array of {size / 2**20:.0f} MiB ({name}) is a constant", remedy)
-    if step.on_host or step.strings:
+    if on_host or strings:
         return  # XLA cannot compile them.
     try:
-        program = step.compile()
+        program = compile()
     except Exception as error:
         message = f"The step cannot be compiled ({_shown(error)})"
         remedy = "Replace the operation by some of `keras.ops`, or compute it on the host, in the dataset"
@@ -279,25 +280,13 @@ def _shown(error):
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
-@dataclasses.dataclass
-class _Step:
-    """What a traced training step contains.
-
-    Attributes:
-        on_host: String. The first operation that only the host can run, or "".
-        strings: String. The first operation that makes strings, or "".
-        constants: List of `(bytes, name)` of large arrays.
-        compile: Function that compiles the step as far as that is possible without a TPU, and returns its program.
-    """
-
-    on_host: str
-    strings: str
-    constants: list
-    compile: Any
+# Both of these return the first operation that only the host can run, the first one that makes strings (or "" for
+# none), `(bytes, name)` of large arrays, and a function that compiles the step as far as that is possible without a
+# TPU, and returns its program as text.
 
 
 def _read_tensorflow(model, batch):
-    """Returns a `_Step` on TensorFlow, whose program is that of XLA."""
+    """Reads a step on TensorFlow, whose program is that of XLA."""
     import tensorflow as tf
 
     graph, program_of = traced_with_tensorflow(model, batch)
@@ -312,11 +301,11 @@ def _read_tensorflow(model, batch):
     ]
     constants = [(node.attr["value"].tensor.ByteSize(), node.name) for node in nodes if node.op == "Const"]
     large = [(size, name) for size, name in constants if size > _LARGE]
-    return _Step("".join(host[:1]), "".join(strings[:1]), large, program_of)
+    return "".join(host[:1]), "".join(strings[:1]), large, program_of
 
 
 def _read_jax(model, batch):
-    """Returns a `_Step` on JAX, whose program is that of JAX, which a TPU could lower."""
+    """Reads a step on JAX, whose program is that of JAX, lowered for TPUs."""
     traced = traced_with_jax(model, batch)
     host = _CALLBACKS.search(traced.jaxpr.pretty_print(name_stack=True))
     name = "" if host is None else f"{host[1]} ({host[2]})" if host[2] else host[1]
@@ -326,4 +315,4 @@ def _read_jax(model, batch):
         traced.lower(lowering_platforms=("tpu",))
         return str(traced.jaxpr)
 
-    return _Step(name, "", [(array.nbytes, tuple(array.shape)) for array in large], compile)
+    return name, "", [(array.nbytes, tuple(array.shape)) for array in large], compile
