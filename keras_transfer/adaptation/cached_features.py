@@ -83,16 +83,15 @@ def cache_features(
     ```
     """
     expect(not isinstance(model.reader, CachedReader), "`model` must be a whole task.", model=model)
-    if isinstance(model.encoder, EncoderDecoder):
-        raise ValueError(
-            "Features of an encoder-decoder cannot be cached, because its decoder depends on the target. Call `freeze` "
-            f"and train the whole task. Received: a `{type(model).__name__}` with a `{type(model.encoder).__name__}`"
-        )
     windows = getattr(model, "windows", None)
-    rule = "Features of a task with `windows` cannot be cached. Call `freeze` and train the whole task."
-    expect(windows is None, rule, windows=windows)
-    if replicas_of(model)[0] > 1:
-        raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
+    rule = (
+        "Features of an encoder-decoder, whose decoder depends on the target, and of a task with `windows` cannot be "
+        "cached. Call `freeze` and train the whole task."
+    )
+    encoder = type(model.encoder)
+    expect(windows is None and not issubclass(encoder, EncoderDecoder), rule, encoder=encoder.__name__, windows=windows)
+    replicas, _ = replicas_of(model)
+    expect(replicas == 1, "`model` must be on one device.", replicas=replicas)
     _check_trainable(model, below)
     batches = _batches(model, x, y, sample_weight)
     if are_parts(batches):

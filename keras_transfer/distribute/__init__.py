@@ -25,7 +25,6 @@ from keras_transfer.distribute.remainders import (
     whole_on_each_device,
 )
 from keras_transfer.distribute.replicas import (
-    check_accumulation,
     check_distribution,
     check_scope,
     check_stream,

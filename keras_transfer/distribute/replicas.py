@@ -6,6 +6,7 @@ import hashlib
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.distribute.processes import ALL, Share, agree, gather, processes_of, strategy_of, workers_of
 from keras_transfer.keras_internals import accumulation_steps
 from keras_transfer.version import __version__
@@ -91,17 +92,24 @@ def share_of_loss(loss):
     return loss if replicas == 1 else loss / replicas
 
 
-def check_scope(model):
+def check_scope(model, optimizer=None):
     """Raises a ValueError if weights were created in a scope other than the one in which the model is trained.
 
     Weights that are created outside a strategy's scope are on one device. Keras then uses only this device or fails.
-    The same error is raised if the strategy has devices that do not exist.
+    The same error is raised if the strategy has devices that do not exist, or if its replicas would have to accumulate
+    gradients, which Keras cannot do.
     """
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is None:
         return
-    if strategy.num_replicas_in_sync > 1:
+    if (replicas := strategy.num_replicas_in_sync) > 1:
         _check_devices(strategy)
+        steps = accumulation_steps(optimizer) if isinstance(optimizer, keras.optimizers.Optimizer) else 1
+        rule = (
+            "Keras cannot accumulate gradients on several replicas of TensorFlow. Use larger batches and an optimizer "
+            "without `gradient_accumulation_steps`."
+        )
+        expect(steps == 1, rule, gradient_accumulation_steps=steps, replicas=replicas)
     created_inside = strategy.extended.variable_created_in_scope
     apart = [weight.path for weight in model.weights if not created_inside(weight.value)]
     if apart:
@@ -129,19 +137,6 @@ def _check_devices(strategy):
         raise ValueError(
             f"The devices of a `{type(strategy).__name__}` must exist. Leave out the list of devices to use all GPUs. "
             f"{divide if count > 1 else ''}Received: {missing}, and the devices {there}"
-        )
-
-
-def check_accumulation(model, optimizer):
-    """Raises a `ValueError` if an optimizer accumulates gradients on replicas of TensorFlow, which Keras cannot do."""
-    strategy = getattr(model, "distribute_strategy", None)
-    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
-    steps = accumulation_steps(optimizer) if isinstance(optimizer, keras.optimizers.Optimizer) else 1
-    if replicas > 1 and steps > 1:
-        raise ValueError(
-            "Keras cannot accumulate gradients on several replicas of TensorFlow. Use larger batches and an optimizer "
-            f"without `gradient_accumulation_steps`. Received: gradient_accumulation_steps={steps} on {replicas} "
-            "replicas"
         )
 
 

@@ -13,7 +13,7 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
 from keras_transfer.core.expect import expect
 from keras_transfer.data import renamed
-from keras_transfer.distribute import check_accumulation, check_scope, reducible
+from keras_transfer.distribute import check_scope, reducible
 from keras_transfer.encoders import (
     LoadsOwnWeights,
     Quantizes,
@@ -319,8 +319,7 @@ class Task(
                 gradients on several replicas of TensorFlow.
         """
         check_floatx()
-        check_scope(self)
-        check_accumulation(self, optimizer)
+        check_scope(self, optimizer)
         warn_of_half_weights(self)
         if isinstance(optimizer, str) and optimizer in ("auto", "adamw"):
             optimizer = FusedAdamW(fine_tuning_rate(self) / 2)

@@ -109,6 +109,6 @@ def test_a_run_with_dropout_that_ends_at_a_boundary_of_stages_resumes_to_the_sam
 test_mistakes_are_errors = check_errors(
     (
         lambda: kt.cache_features(models.writer(), INPUTS, TARGETS, below="decoder_block_0"),
-        "Features of an encoder-decoder cannot be cached ... Received: a `Seq2SeqLM` with a `T5`",
+        "Features of an encoder-decoder, ... cannot be cached ... Received: encoder='T5'",
     ),
 )

@@ -1,6 +1,7 @@
 """The settings of an encoder and of a head that must match when adapters are loaded from a file."""
 
 import hashlib
+import json
 import logging
 
 import keras
@@ -62,13 +63,12 @@ def head_settings(model):
 def check_encoder_settings(wanted, encoder, path):
     """Raises a `ValueError` if an encoder's settings differ from the settings in a file of adapters."""
     own = encoder_settings(encoder)
-    others = [name for name in wanted if name in own and own[name] != wanted[name]]
-    if others:
-        advice = ", ".join(f"{name!r}: {wanted[name]!r}" for name in others[:3])
-        received = ", ".join(f"{name}={own[name]!r} (file: {wanted[name]!r})" for name in others[:3])
+    wanted = {name: value for name, value in wanted.items() if name in own}
+    if received := _differences(own, wanted):
+        advice = {name: value for name, value in wanted.items() if own[name] != value}
         raise ValueError(
             "The adapters belong to an encoder with the same weights but different settings. Create the encoder with "
-            f"the settings of the file, for example with `from_pretrained(..., encoder={{{advice}}})`. "
+            f"the settings of the file, for example with `from_pretrained(..., encoder={advice})`. "
             f"Received: {received} in {str(path)!r}"
         )
 
@@ -77,9 +77,7 @@ def check_head_settings(wanted, model, path):
     """Raises a `ValueError` if the same head would give different answers in this task and in the one that saved it."""
     own, wanted = head_settings(model), dict(wanted)
     names, own_names = wanted.pop("label_names", None), own.get("label_names")
-    others = [name for name in wanted if own.get(name) != wanted[name]]
-    if others:
-        received = ", ".join(f"{name}={own.get(name)!r} (file: {wanted[name]!r})" for name in others[:3])
+    if received := _differences(own, wanted):
         raise ValueError(
             "The settings of the task in the file do not match the model, so its head would give different answers. "
             f"Create the model with the settings of the file. Received: {received} in {str(path)!r}"
@@ -101,6 +99,12 @@ def check_head_settings(wanted, model, path):
     )
 
 
+def _differences(own, wanted):
+    """Returns the first settings that differ from those of a file, and both values, as a string."""
+    others = [name for name, value in wanted.items() if own.get(name) != value]
+    return ", ".join(f"{name}={own.get(name)!r} (file: {wanted[name]!r})" for name in others[:3])
+
+
 def _are_numbers(names):
     """Returns whether names are the default names of a task that was created without names."""
     return names == [str(number) for number in range(len(names))]
@@ -112,10 +116,8 @@ def _cut(names):
 
 def _plain(value):
     """Returns a setting as JSON values, so that it equals the value from a file."""
-    if callable(value):
-        value = keras.saving.serialize_keras_object(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    return json.loads(
+        json.dumps(
+            value, default=lambda part: keras.saving.serialize_keras_object(part) if callable(part) else str(part)
+        )
+    )
