@@ -94,11 +94,11 @@ def cache_features(
     expect(replicas == 1, "`model` must be on one device.", replicas=replicas)
     _check_trainable(model, below)
     batches = _batches(model, x, y, sample_weight)
-    if are_parts(batches):
-        raise ValueError(
-            "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
-            f"`siamese=True`. Call `freeze` and train the whole task. Received: {type(batches).__name__}"
-        )
+    rule = (
+        "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
+        "`siamese=True`. Call `freeze` and train the whole task."
+    )
+    expect(not are_parts(batches), rule, batches=type(batches).__name__)
     cut = cut_below(model, below)
     layers = cut.lower.layers
     random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are variables only.
@@ -118,16 +118,10 @@ def _check_trainable(model, below):
     """Raises a `ValueError` unless all weights below the cut are frozen and at least one above it is trainable."""
     groups, depth = layer_groups(model), depth_of(model, below)
     trains = [weight.path for group in groups[:depth] for weight in group.variables if weight.trainable]
-    if trains:
-        raise ValueError(
-            f"All weights below {groups[depth].name!r} must be frozen. Call `freeze(model, below={below!r})` first. "
-            f"Received: {len(trains)} trainable weights below, {trains[:3]}{' ...' if len(trains) > 3 else ''}"
-        )
-    if not any(weight.trainable for group in groups[depth:] for weight in group.variables):
-        raise ValueError(
-            f"Some weights must be trainable from {groups[depth].name!r} up. Call `unfreeze`. "
-            "Received: a model whose weights are frozen"
-        )
+    rule = f"All weights below {groups[depth].name!r} must be frozen. Call `freeze(model, below={below!r})` first."
+    expect(not trains, rule, trainable=trains[:3])
+    rule = f"Some weights must be trainable from {groups[depth].name!r} up. Call `unfreeze`."
+    expect(any(weight.trainable for group in groups[depth:] for weight in group.variables), rule, model=model)
 
 
 def _batches(model, x, y, sample_weight):
@@ -135,11 +129,11 @@ def _batches(model, x, y, sample_weight):
     batches = model.dataset(x, y, sample_weight, shuffle=y is not None)
     rule = "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`."
     expect(isinstance(batches, Batches), rule, x=x)
-    if batches.contents.makes_labels and isinstance(model.labels, HiddenTokens):
-        raise ValueError(
-            f"A `{type(model).__name__}` hides other tokens in each epoch, so its lower layers must run again. Use "
-            f"`freeze`, or prepared inputs with targets. Received: x of type {type(x).__name__}"
-        )
+    rule = (
+        f"A `{type(model).__name__}` hides other tokens in each epoch, so its lower layers must run again. Use "
+        "`freeze`, or prepared inputs with targets."
+    )
+    expect(not (batches.contents.makes_labels and isinstance(model.labels, HiddenTokens)), rule, x=type(x).__name__)
     return batches
 
 
@@ -180,11 +174,11 @@ class CachedReader(Reader):
         found = [columns.get(name) for name in self.cut.names]
         if not all(isinstance(column, StoredRows) for column in found):
             self._refuse(x)
-        if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
-            raise ValueError(
-                f"The features belong to different weights or settings from the model's below {self.cut.below!r}. Call "
-                "`cache_features` again. Received: cached features of a different model, or from before a change"
-            )
+        rule = (
+            f"The features belong to different weights or settings from the model's below {self.cut.below!r}. Call "
+            "`cache_features` again."
+        )
+        expect({column.fingerprint for column in found} == {self.cut.fingerprint()}, rule, x=type(x).__name__)
 
     def restore(self, data, predict):
         return self.whole.restore(data, predict)

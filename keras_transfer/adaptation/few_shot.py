@@ -71,15 +71,12 @@ def setfit(
 
     Source: https://arxiv.org/abs/2209.11055
     """
-    if model.multi_label or model.siamese or model.windows is not None:
-        raise ValueError(
-            "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`. "
-            f"Received: multi_label={model.multi_label}, siamese={model.siamese}, windows={model.windows!r}"
-        )
+    rule = "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`."
+    options = {name: getattr(model, name) for name in ("multi_label", "siamese", "windows")}
+    expect(not any(options.values()), rule, **options)
     model.reader.require()
     x = to_columns(x)
-    if isinstance(x, tuple):
-        raise ValueError("`x` must be one column of texts, such as a list. Received: pairs of texts")
+    expect(not isinstance(x, tuple), "`x` must be one column of texts, such as a list.", x=type(x).__name__)
     encoded = model.labels.encode(y)
     model.labels.check(encoded, model.loss)
     encoded = to_array(encoded)
@@ -87,11 +84,11 @@ def setfit(
     seed = np.random.randint(2**31) if seed is None else seed
     first, second, same = sample_pairs(encoded, num_iterations=num_iterations, seed=seed)
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
-    if not embedder.trainable_weights:
-        raise ValueError(
-            "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train only "
-            "the head with `fit`. Received: an encoder without trainable weights"
-        )
+    rule = (
+        "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train only the "
+        "head with `fit`."
+    )
+    expect(embedder.trainable_weights, rule, model=model)
     embedder.compile(FusedAdamW(learning_rate), loss=CosineSimilarityLoss())
     pairs = part_batches((x[first], x[second]), same, preprocessor=model.preprocessor, batch_size=batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
@@ -139,11 +136,8 @@ def sample_pairs(
     y = np.asarray(y)
     expect(y.ndim == 1, "`y` must be one label for each example.", y=y.shape)
     classes, counts = np.unique(y, return_counts=True)
-    if len(classes) < 2 or counts.min() < 2:
-        raise ValueError(
-            "There must be at least two classes, and at least two examples of each. "
-            f"Received: {dict(zip(classes.tolist(), counts.tolist()))}"
-        )
+    rule = "There must be at least two classes, and at least two examples of each."
+    expect(len(classes) >= 2 and counts.min() >= 2, rule, classes=dict(zip(classes.tolist(), counts.tolist())))
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     total, order, ends = len(y) * num_iterations, np.argsort(y, kind="stable"), np.cumsum(counts)
     first, same, other = (np.zeros(total, int) for _ in range(3))

@@ -254,11 +254,10 @@ def _check_logits(logits):
             "`model` must have one output: logits [batch, ..., classes] for at least two classes. Otherwise, pass "
             f"`empirical=True` and `loss`. Received: outputs of shape {shapes}"
         )
-    if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
-        raise ValueError(
-            "The outputs of `model` must be logits. Remove the softmax from the last layer. Received: outputs that are "
-            "positive and sum to 1"
-        )
+    sums = np.sum(logits, axis=-1, dtype="float64")
+    are_probabilities = np.all(logits >= 0) and np.allclose(sums, 1.0, rtol=0, atol=1e-3)
+    rule = "The outputs of `model` must be logits. Remove the softmax from the last layer."
+    expect(not are_probabilities, rule, outputs=logits[0])
     return logits.shape
 
 
@@ -311,10 +310,7 @@ def _batches_of(x, y, samples, random):
         expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
         rows = _drawn(counts.pop(), samples, random)
         return ((take(x, part), take(y, part)) for part in np.split(rows, range(_ROWS, len(rows), _ROWS)))
-    if y is not None:
-        raise ValueError(
-            f"`y` must be None if `x` is a dataset, which contains the labels. Received: {type(x).__name__} and y"
-        )
+    expect(y is None, "`y` must be None if `x` is a dataset, which contains the labels.", x=type(x).__name__)
     if isinstance(x, Batches):
         planned = x.grouped().planned()
         ends = np.cumsum([len(rows) for _, rows in planned])
@@ -324,8 +320,7 @@ def _batches_of(x, y, samples, random):
     if isinstance(x, keras.utils.PyDataset):
         order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
         return (x[i] for i in order)
-    if not hasattr(x, "__iter__"):
-        raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
+    expect(hasattr(x, "__iter__"), "`x` must be an array, a dict or list of arrays, texts or a dataset.", x=x)
     return x
 
 
@@ -360,8 +355,7 @@ def times_of(weight):
     """Returns how many examples an example counts as, and the weight of its loss, whose gradient is squared."""
     if weight is None:
         return 1.0, None
-    if not np.all(weight >= 0):
-        raise ValueError(f"Sample weights must not be negative. Received: {np.min(weight)}")
+    expect(np.all(weight >= 0), "Sample weights must not be negative.", smallest=float(np.min(weight)))
     different = set(weight[weight > 0].tolist())
     if len(different) > 1:  # These are weights of positions, not of the example.
         return 1.0, weight

@@ -254,12 +254,11 @@ class Recipe:
             one_of(*PRECISIONS, None, aliases={"bf16": "bfloat16"}).check("precision", self.precision)
         if self.steps is not None and self.epochs == "auto":
             self.epochs = None
-        if (self.epochs is None) == (self.steps is None):
-            raise ValueError(
-                "Exactly one of `epochs` and `steps` must be set. Pass `steps=None` with `epochs`, or use "
-                "`get_recipe(name, epochs=...)`, which does so. "
-                f"Received: epochs={self.epochs!r}, steps={self.steps!r}"
-            )
+        rule = (
+            "Exactly one of `epochs` and `steps` must be set. Pass `steps=None` with `epochs`, or use "
+            "`get_recipe(name, epochs=...)`, which does so."
+        )
+        expect((self.epochs is None) != (self.steps is None), rule, epochs=self.epochs, steps=self.steps)
         if self.optimizer == "adafactor" and self.learning_rate == "auto":
             raise ValueError(_ADAFACTOR_RATE)
         for name in OPTIMIZERS["adamw"][1]:

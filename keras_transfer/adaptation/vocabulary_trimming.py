@@ -58,8 +58,7 @@ def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
     for batch in batches:
         words = sorted({f" {word}" for text in batch for word in text.split()})  # Inside a text, words follow a space.
         used.update(tokenizer.tokenize([*batch, *words]).values.numpy().tolist())
-    if not batches:
-        raise ValueError("`texts` must contain at least one text. Received: no texts")
+    expect(batches, "`texts` must contain at least one text.", texts=0)
     special = (*tokenizer.special_tokens, tokenizer.eos_token, tokenizer.mask_token)
     used.update(index for index in map(tokenizer.token_to_id, special) if index is not None)
     small = tokenizer.trimmed({*used, *_named_ids(model.encoder.attached.files)})
@@ -98,13 +97,13 @@ def _check(model):
     rule = "Call `adaptation.merge_adapters` or `remove_adapters` before the vocabulary is trimmed."
     expect(not encoder.adapters and not model.head_adapters.heads, rule, adapters=list(encoder.adapters))
     files = encoder.attached.files.items()
-    if lists := [f"{name} of {file}" for file, found in files for name in _LISTS if found.get(name)]:
-        raise ValueError(
-            "The files of the checkpoint refer to tokens by their numbers. Remove these settings from "
-            f"`generation_config.json` and `config.json` first. Received: {lists}"
-        )
-    if is_quantized(model):
-        raise ValueError("Trim the vocabulary before `quantize`, not after. Received: a quantized model")
+    lists = [f"{name} of {file}" for file, found in files for name in _LISTS if found.get(name)]
+    rule = (
+        "The files of the checkpoint refer to tokens by their numbers. Remove these settings from "
+        "`generation_config.json` and `config.json` first."
+    )
+    expect(not lists, rule, settings=lists)
+    expect(not is_quantized(model), "Trim the vocabulary before `quantize`, not after.", model=model)
     return preprocessor
 
 
@@ -150,11 +149,8 @@ def _check_ids(tokenizer, small, kept, batches):
     for batch in batches:
         before, after = tokenizer.tokenize(batch).to_list(), small.tokenize(batch).to_list()
         for text, expected, found in zip(batch, before, after, strict=True):
-            if kept[found].tolist() != expected:
-                raise ValueError(
-                    "The trimmed tokenizer would split a text differently. Remove the text to trim without it. "
-                    f"Received: {text!r:.100}"
-                )
+            rule = "The trimmed tokenizer would split a text differently. Remove the text to trim without it."
+            expect(kept[found].tolist() == expected, rule, text=text)
 
 
 def _named_ids(settings):
@@ -176,11 +172,12 @@ def _renumbered(config, places):
     for name in [name for name in config if str(name).endswith("token_id")]:
         part = config[name]
         ids = part if isinstance(part, list) else [part]
-        if unknown := [index for index in ids if index is not None and index >= 0 and index not in places]:
-            raise ValueError(
-                "The files of the checkpoint name a token that the tokenizer does not have. Remove the setting from "
-                f"`config.json` and `generation_config.json` first. Received: {name}={unknown[0]}"
-            )
+        unknown = [index for index in ids if index is not None and index >= 0 and index not in places]
+        rule = (
+            "The files of the checkpoint name a token that the tokenizer does not have. Remove the setting from "
+            "`config.json` and `generation_config.json` first."
+        )
+        expect(not unknown, rule, **{name: unknown[:1]})
         ids = [places.get(index, index) for index in ids]  # None and negative numbers stand for no token.
         found[name] = ids if isinstance(part, list) else ids[0]
     return found

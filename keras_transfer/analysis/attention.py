@@ -124,8 +124,8 @@ class AttentionWeights:
         layers = getattr(self, kind)
         counts = {"row": len(self.tokens), "layer": len(layers), "head": layers[0].shape[1]}
         for (name, count), value in zip(counts.items(), (row, layer, head)):
-            if value is not None and not -count <= value < count:
-                raise ValueError(f"`{name}` must be from {-count} to {count - 1}. Received: {name}={value!r}")
+            rule = f"`{name}` must be from {-count} to {count - 1}."
+            expect(value is None or -count <= value < count, rule, **{name: value})
         weights = layers[layer][row]
         weights = weights.mean(axis=0) if head is None else weights[head]
         names = []
@@ -176,8 +176,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     )
     raw = isinstance(model, Task) and model.reader.accepts(x)
     inputs, written = _read(model, x, targets) if raw else (_checked(encoder, x, targets), None)
-    if not len(inputs["token_ids"]):
-        raise ValueError("`x` must have at least one row. Received: no rows")
+    expect(len(inputs["token_ids"]), "`x` must have at least one row.", rows=0)
     masks = {name: mask != 0 for name, mask in inputs.items() if name in ("padding_mask", "decoder_padding_mask")}
     ends = {name: (mask * np.arange(1, mask.shape[1] + 1)).max(axis=1, initial=1) for name, mask in masks.items()}
     for name, values in inputs.items():  # Padding at the end of all rows is cut off.

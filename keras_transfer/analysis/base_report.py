@@ -78,9 +78,7 @@ class Report:
         columns = texts if isinstance(texts, tuple) else (texts,)
         columns = [[column] if isinstance(column, str) else column for column in columns]
         lengths = [len(column) for column in columns]
-        if set(lengths) != {len(self.labels)}:
-            received = " and ".join(map(str, lengths))
-            raise ValueError(f"Each row must have a text. Received: {received} texts for {len(self.labels)} rows")
+        expect(set(lengths) == {len(self.labels)}, "Each row must have a text.", texts=lengths, rows=len(self.labels))
         return list(zip(*columns))
 
     def _find_slices(self, texts, definitions):
@@ -155,11 +153,8 @@ class Report:
 def slice_rows(texts, definitions, count):
     """Returns the rows of each slice, as `report` defines it, as a dict from names to integer arrays."""
     slices = {} if texts is None else _by_length(texts)
-    if not isinstance(definitions, (dict, type(None))):
-        raise ValueError(
-            "`slices` must be a dict from names to words, functions or arrays. "
-            f"Received: {type(definitions).__name__} {definitions!r:.100}"
-        )
+    rule = "`slices` must be a dict from names to words, functions or arrays."
+    expect(definitions is None or isinstance(definitions, dict), rule, slices=definitions)
     for name, definition in (definitions or {}).items():
         values = _values(name, definition, texts)
         rule = f"`slices[{name!r}]` must have a value for each row."
@@ -171,11 +166,11 @@ def slice_rows(texts, definitions, count):
         missing = [value is None or (isinstance(value, float) and value != value) for value in values]
         values = [None if gone else str(value) for value, gone in zip(values, missing)]
         groups = sorted(set(values) - {None})
-        if len(groups) > MAX_GROUPS:
-            raise ValueError(
-                f"`slices[{name!r}]` must have at most {MAX_GROUPS} different values. Return the name of a group, such "
-                f"as 'long' or 'short'. Received: {len(groups)} different values, such as {groups[:3]}"
-            )
+        rule = (
+            f"`slices[{name!r}]` must have at most {MAX_GROUPS} different values. Return the name of a group, such as "
+            "'long' or 'short'."
+        )
+        expect(len(groups) <= MAX_GROUPS, rule, count=len(groups), groups=groups[:3])
         for group in groups:
             _add(slices, f"{name}: {group}", np.flatnonzero([value == group for value in values]))
     return slices
@@ -208,11 +203,11 @@ def _values(name, definition, texts):
         and words
         and all(isinstance(word, str) and word.strip() for word in words)
     )
-    if not has_words and not callable(definition):
-        raise ValueError(
-            f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array with a value for "
-            f"each row. Received: {type(definition).__name__} {definition!r:.100}"
-        )
+    rule = (
+        f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array with a value for "
+        "each row."
+    )
+    expect(has_words or callable(definition), rule, definition=definition)
     expect(texts is not None, "Words and functions require texts. Pass an array with a value for each row.", name=name)
     if callable(definition):
         return [definition(*row) for row in texts]

@@ -9,7 +9,6 @@ import numpy as np
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
 from keras_transfer.core.expect import expect
-from keras_transfer.core.names import listed
 from keras_transfer.data import are_empty, check_not_positions, has_names, in_order_of_names, multi_hot
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks import check_multi_hot
@@ -85,18 +84,15 @@ class MultiLabelReport(Report):
     ) -> None:
         super().__init__(seed, num_examples, resamples, confidence)
         self.label_names = [str(name) for name in (() if label_names is None else label_names)]
-        if not self.label_names or len(set(self.label_names)) < len(self.label_names):
-            raise ValueError(
-                f"`label_names` must be different names, at least one. Received: {listed(self.label_names)}"
-            )
+        rule = "`label_names` must be different names, at least one."
+        names = self.label_names
+        expect(names and len(set(names)) == len(names), rule, label_names=names)
         self.labels, self.predicted = (
             _chosen(rows, self.label_names, argument) for argument, rows in (("y_true", y_true), ("y_pred", y_pred))
         )
-        if not len(self.labels) or len(self.labels) != len(self.predicted):
-            raise ValueError(
-                "Each row must have labels and predictions, and there must be at least one row. "
-                f"Received: labels of {len(self.labels)} rows, and predictions of {len(self.predicted)}"
-            )
+        rule = "Each row must have labels and predictions, and there must be at least one row."
+        count, other = len(self.labels), len(self.predicted)
+        expect(0 < count == other, rule, labels=count, predictions=other)
         self.probabilities = _probabilities(probabilities, self.labels.shape)
         texts = self._rows_of(texts)
 

@@ -10,7 +10,6 @@ from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
 from keras_transfer.core.expect import expect
-from keras_transfer.core.names import listed
 from keras_transfer.data import multi_hot, positions_of
 from keras_transfer.tasks import Task, count_rows
 from keras_transfer.text import is_text, to_columns
@@ -74,11 +73,10 @@ def report(
     report.to_html("report.html")
     ```
     """
-    if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
-        raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
+    rule = "`x` must be data in memory, such as a list of texts."
+    expect(is_text(x) or isinstance(x, (list, tuple, dict)) or hasattr(x, "shape"), rule, x=type(x).__name__)
     columns = to_columns(x) if is_text(x) else None
-    if columns is not None and count_rows(columns) == 0:
-        raise ValueError("`x` must have at least one row. Received: no rows")
+    expect(columns is None or count_rows(columns), "`x` must have at least one row.", rows=0)
     tags_words = hasattr(model, "predict_words")
     has_labels = isinstance(model, Task) and (model.labels.one_of or getattr(model, "multi_label", False))
     if isinstance(model, Task) and (tags_words or not has_labels):
@@ -94,8 +92,9 @@ def report(
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
         places = positions_of(y, names)
     label_names = names if label_names is None else label_names
-    if names is not None and len(label_names) != len(names):
-        raise ValueError(f"`label_names` must be {len(names)} names, as the model has. Received: {listed(label_names)}")
+    if names is not None:
+        rule = f"`label_names` must be {len(names)} names, as the model has."
+        expect(len(label_names) == len(names), rule, label_names=label_names)
     y = y if places is None else [label_names[place] for place in places]
     options = {
         "texts": columns,

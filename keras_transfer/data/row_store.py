@@ -75,11 +75,10 @@ class StoredRows:
         """Stores the values of some rows, an array with padding."""
         with np.errstate(over="ignore"):
             stored = np.asarray(values).astype(self.dtype)
-        if self.dtype == np.float16 and not np.isfinite(stored).all() and np.isfinite(values).all():
-            raise ValueError(
-                "The activations exceed the range of float16. Use `dtype=None`. "
-                f"Received: dtype='float16', and activations up to {np.abs(values).max():.3g}"
-            )
+        if self.dtype == np.float16:
+            fits = np.isfinite(stored).all() or not np.isfinite(values).all()
+            rule = "The activations exceed the range of float16. Use `dtype=None`."
+            expect(fits, rule, largest=float(np.abs(values).max()))
         for row, value in zip(rows, stored):
             own = self._of(row)
             own[...] = value[: len(own)] if self.kind["tokens"] else value
@@ -213,11 +212,8 @@ class RowFiles:
         record = self.path / RECORD
         if not record.exists():
             others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
-            if others:
-                raise ValueError(
-                    "`folder` must be new, empty, or contain a cache. "
-                    f"Received: folder={str(self.path)!r}, which contains {sorted(others)[:3]}"
-                )
+            rule = "`folder` must be new, empty, or contain a cache."
+            expect(not others, rule, folder=str(self.path), contains=sorted(others)[:3])
             return None
         try:
             stored = json.loads(record.read_text("utf-8"))
@@ -227,11 +223,9 @@ class RowFiles:
                 "`folder` must contain a cache, or be new. Delete it, or use a different one. "
                 f"Received: folder={str(self.path)!r}, whose {RECORD} is damaged"
             ) from error
-        if differ := [name for name, value in self.made_by.items() if made_by.get(name) != value]:
-            raise ValueError(
-                f"`folder` contains the cache of a different {' and '.join(differ)}. Use another folder, or delete "
-                f"this one. Received: folder={str(self.path)!r}"
-            )
+        differ = [name for name, value in self.made_by.items() if made_by.get(name) != value]
+        rule = f"`folder` contains the cache of a different {' and '.join(differ)}. Use another folder, or delete it."
+        expect(not differ, rule, folder=str(self.path))
         try:
             columns = [StoredRows(kind, ends, fingerprint) for kind in kinds]
             expect(len(columns) == count, f"There must be {count} arrays.", found=len(columns))

@@ -125,11 +125,9 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
 
 def _first_batch(model, batch, name):
     """Returns the first batch of the user's data on JAX, which alone says how much memory a step needs."""
-    if keras.backend.backend() != "jax":
-        raise ValueError(
-            "Only JAX says how much memory a step needs. Set `KERAS_BACKEND=jax` before Keras is imported. "
-            f"Received: backend={keras.backend.backend()!r}"
-        )
+    backend = keras.backend.backend()
+    rule = "Only JAX says how much memory a step needs. Set `KERAS_BACKEND=jax` before Keras is imported."
+    expect(backend == "jax", rule, backend=backend)
     return batches_for_step(model, batch, name)[0][0]
 
 

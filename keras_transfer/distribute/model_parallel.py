@@ -5,6 +5,7 @@ import re
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.distribute.processes import processes_of
 
 # The end of a weight's path -> the axes of which one is divided. Of several, it is the first that can be.
@@ -65,17 +66,17 @@ class ModelParallel(keras.distribution.ModelParallel):
         fsdp: bool = False,
         layout_map: keras.distribution.LayoutMap | None = None,
     ):
-        if keras.backend.backend() != "jax":
-            raise ValueError(f"Only JAX can divide weights among devices. Received: {keras.backend.backend()}")
+        backend = keras.backend.backend()
+        expect(backend == "jax", "Only JAX can divide weights among devices.", backend=backend)
         names = device_mesh.axis_names
-        if batch_dim_name not in names or not (fsdp or model_dim_name in names):
-            expected = [batch_dim_name] if fsdp else [batch_dim_name, model_dim_name]
-            raise ValueError(f"The mesh must have the axes {expected}. Received: {names}")
-        if processes_of()[1] > 1:
-            raise ValueError(
-                "`ModelParallel` needs all of its devices in one process. Use `keras_transfer.distribute.initialize()` "
-                f"for models of which each device has all weights. Received: {processes_of()[1]} processes"
-            )
+        expected = [batch_dim_name] if fsdp else [batch_dim_name, model_dim_name]
+        expect(set(expected) <= set(names), f"The mesh must have the axes {expected}.", axis_names=names)
+        processes = processes_of()[1]
+        rule = (
+            "`ModelParallel` needs all of its devices in one process. Use `keras_transfer.distribute.initialize()` for "
+            "models of which each device has all weights."
+        )
+        expect(processes == 1, rule, processes=processes)
         layouts = keras.distribution.LayoutMap(device_mesh) if layout_map is None else layout_map
         super().__init__(layout_map=layouts, batch_dim_name=batch_dim_name, auto_shard_dataset=False)
         self._names = model_dim_name, batch_dim_name if fsdp else None

@@ -17,8 +17,7 @@ def batches_for_step(model, batch, name):
         batch: Tuple of inputs, labels and, possibly, sample weights, or a dataset of batches.
         name: String. The public function for which the step is traced.
     """
-    if not getattr(model, "compiled", False):
-        raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
+    expect(getattr(model, "compiled", False), f"Call `compile` before `{name}`.", model=model)
     replicas, _ = replicas_of(model)
     distribution = keras.distribution.distribution()
     if replicas > 1 or distribution is not None:
@@ -28,8 +27,8 @@ def batches_for_step(model, batch, name):
             f"distribution. Received: a model on several devices ({received})"
         )
     batches, spec = _batches_of(model, batch)
-    if not batches or tuple(keras.tree.flatten(batches[0])[0].shape[:1]) == (0,):
-        raise ValueError("`batch` must have at least one row. Received: no rows")
+    has_rows = bool(batches) and tuple(keras.tree.flatten(batches[0])[0].shape[:1]) != (0,)
+    expect(has_rows, "`batch` must have at least one row.", rows=0)
     return batches, spec
 
 

@@ -149,20 +149,19 @@ def check_distribution(model):
     check_strategy(model)
     index, count = processes_of(model)
     distribution = keras.distribution.distribution()
-    if keras.backend.backend() == "jax" and count > 1 and distribution is None:
-        raise ValueError(
-            "Several processes of JAX train together only with a distribution. Call "
-            "`keras_transfer.distribute.initialize()` before the model is created, and create it in the scope. "
-            f"Received: process {index} of {count}, and no distribution"
-        )
+    on_jax = keras.backend.backend() == "jax"
+    rule = (
+        "Several processes of JAX train together only with a distribution. Call "
+        "`keras_transfer.distribute.initialize()` before the model is created, and create it in the scope."
+    )
+    expect(not (on_jax and count > 1 and distribution is None), rule, process=index, count=count)
     # Only JAX arrays have a `sharding`; other backends have no distribution.
     devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
-    if distribution is None and max(devices, default=0) > 1:
-        raise ValueError(
-            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope "
-            "or after `keras.distribution.set_distribution()`. "
-            f"Received: weights on {max(devices)} devices, and no distribution"
-        )
+    rule = (
+        "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope or "
+        "after `keras.distribution.set_distribution()`."
+    )
+    expect(distribution is not None or max(devices, default=0) <= 1, rule, devices=max(devices, default=0))
 
 
 def check_stream(model, method):
@@ -171,11 +170,8 @@ def check_stream(model, method):
     For training and evaluation, it is the part of each process, as in Keras. Predictions would be of all parts.
     """
     index, count = processes_of(model)
-    if method == "predict" and count > 1 and keras.backend.backend() == "jax":
-        raise ValueError(
-            "Several processes of JAX predict data in memory, and share them. Pass texts or arrays. "
-            f"Received: a loader in process {index} of {count}"
-        )
+    rule = "Several processes of JAX predict data in memory, and share them. Pass texts or arrays."
+    expect(method != "predict" or count == 1 or keras.backend.backend() != "jax", rule, process=index, count=count)
 
 
 def share(model, data, method):
@@ -187,30 +183,23 @@ def share(model, data, method):
     if count > 1 and data.seed is not None:
         data.seed = agree(data.seed, model)
     check_processes(model, data, method)
-    if evenly and replicas % count:
-        raise ValueError(
-            "Each process must have equally many replicas of the model. "
-            f"Received: {replicas} replicas in {count} processes"
-        )
+    rule = "Each process must have equally many replicas of the model."
+    expect(not evenly or replicas % count == 0, rule, replicas=replicas, processes=count)
     part = Share(index, count) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
     if replicas == 1:
         return data
-    if not evenly and hasattr(data, "num_streams"):
-        raise ValueError(
-            "Replicas of TensorFlow cannot share streams, whose state is carried from batch to batch. Train on one "
-            f"device, or on JAX. Received: {replicas} replicas"
-        )
+    rule = (
+        "Replicas of TensorFlow cannot share streams, whose state is carried from batch to batch. Train on one device, "
+        "or on JAX."
+    )
+    expect(evenly or not hasattr(data, "num_streams"), rule, replicas=replicas)
     if method == "predict":
         return data.replace(replicas=replicas, repeat="even", share=part)
-    if data.options.batch_size % replicas:
-        raise ValueError(
-            f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
-            f"Received: batch_size={data.options.batch_size}"
-        )
-    if method == "evaluate" and not evenly and len(data.order) < replicas:
-        raise ValueError(
-            f"`evaluate()` on {replicas} replicas requires at least {replicas} texts. Received: {len(data.order)}"
-        )
+    rule = f"`batch_size` must be a multiple of the number of replicas, {replicas}."
+    expect(data.options.batch_size % replicas == 0, rule, batch_size=data.options.batch_size)
+    if method == "evaluate" and not evenly:
+        rule = f"`evaluate()` on {replicas} replicas requires at least {replicas} texts."
+        expect(len(data.order) >= replicas, rule, texts=len(data.order))
     # Replicas of TensorFlow may have different numbers of rows, but none may be empty.
     repeat = "few" if method == "fit" and not evenly else None
     return data.replace(replicas=replicas, repeat=repeat, filled=evenly, share=part)
@@ -247,11 +236,8 @@ def check_strategy(model):
                 "their gradients. Received: a `ParameterServerStrategy`"
             )
     count, own = workers_of(strategy_of())[1], workers_of(strategy_of(model))[1]
-    if keras.backend.backend() == "tensorflow" and count != own:
-        raise ValueError(
-            "Create and compile the model in the scope of what `distribute.initialize()` returned. "
-            f"Received: a model of {own} and a strategy of {count} processes"
-        )
+    rule = "Create and compile the model in the scope of what `distribute.initialize()` returned."
+    expect(keras.backend.backend() != "tensorflow" or count == own, rule, of_model=own, of_strategy=count)
 
 
 def _arrays_of(data):

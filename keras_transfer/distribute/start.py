@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.distribute.processes import agree, processes_of, remember
 
 TIMEOUT = 300  # seconds
@@ -175,8 +175,7 @@ def _connect_jax(timeout):
         names = {"num_processes": "JAX_NUM_PROCESSES", "process_id": "JAX_PROCESS_ID"}
         options = {name: _integer(variable) for name, variable in names.items() if variable in os.environ}
         options["coordinator_address"] = address = os.environ["JAX_COORDINATOR_ADDRESS"]
-        if not _is_address(address):
-            raise ValueError(f"`JAX_COORDINATOR_ADDRESS` must be host:port. Received: {address!r}")
+        expect(_is_address(address), "`JAX_COORDINATOR_ADDRESS` must be host:port.", JAX_COORDINATOR_ADDRESS=address)
         if options.get("process_id") == 0:
             _listen(options["coordinator_address"], 0).close()
     elif not _in_job():
@@ -208,8 +207,7 @@ def _in_job():
 
 def _integer(variable):
     text = os.environ[variable]
-    if not text.isdigit():
-        raise ValueError(f"`{variable}` must be a number. Received: {text!r}")
+    expect(text.isdigit(), f"`{variable}` must be a number.", **{variable: text})
     return int(text)
 
 
@@ -231,9 +229,7 @@ def _start_tensorflow(timeout):
 
 
 def _refuse(timeout):
-    if len(_addresses()[0]) > 1 or "JAX_COORDINATOR_ADDRESS" in os.environ or _in_job():
-        raise ValueError(
-            "Several processes can train together on JAX and TensorFlow only. "
-            f"Received: the backend {keras.backend.backend()}"
-        )
+    several = len(_addresses()[0]) > 1 or "JAX_COORDINATOR_ADDRESS" in os.environ or _in_job()
+    rule = "Several processes can train together on JAX and TensorFlow only."
+    expect(not several, rule, backend=keras.backend.backend())
     return OneProcess()

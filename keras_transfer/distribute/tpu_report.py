@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.distribute.one_step import batches_for_step, traced_with_jax, traced_with_tensorflow
 from keras_transfer.keras_internals import layers_within
 
@@ -128,8 +128,8 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
 
     Source: https://cloud.google.com/tpu/docs/performance-guide and https://www.tensorflow.org/guide/tpu
     """
-    if keras.backend.backend() not in ("tensorflow", "jax"):
-        raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: backend={keras.backend.backend()!r}")
+    backend = keras.backend.backend()
+    expect(backend in ("tensorflow", "jax"), "Only TensorFlow and JAX run on TPUs.", backend=backend)
     batches, specs = batches_for_step(model, batch, "check_tpu_ready")
     rows = int(keras.tree.flatten(batches[0])[0].shape[0])
     findings = [*_of_batches(model, batches, specs), *_of_settings(model, rows, replicas), *_of_precision(model)]

@@ -182,12 +182,13 @@ def _run(make_model, method, seed, parts, metric, loss, metrics, trained):
     model, times = make_model(), _StepTimes()
     weights = model.weights
     begin = _digests(weights)
-    if any(position < len(begin) and begin[position] == digest for position, digest in trained.items()):
-        raise ValueError(
-            "`make_model` must return a new model each time, over a new encoder. This one begins with the weights that "
-            "the run before has trained, so the methods could not be compared. Create the model inside the function, "
-            "such as `lambda: TextClassifier.from_pretrained(...)`. Received: a model that is already trained"
-        )
+    shared = any(position < len(begin) and begin[position] == digest for position, digest in trained.items())
+    rule = (
+        "`make_model` must return a new model each time, over a new encoder. This one begins with the weights that the "
+        "run before has trained, so the methods could not be compared. Create the model inside the function, such as "
+        "`lambda: TextClassifier.from_pretrained(...)`."
+    )
+    expect(not shared, rule, model=model)
     keras.utils.set_random_seed(seed)  # Makes the order of the data independent of how the model was created.
     start = time.perf_counter()
     train, validation = parts["train"], parts["validation"]
@@ -201,11 +202,8 @@ def _run(make_model, method, seed, parts, metric, loss, metrics, trained):
         answer = method(model, train, validation, seed, **timed)
     seconds = time.perf_counter() - start
     model = answer if isinstance(answer, keras.Model) else model
-    if not model.compiled:
-        raise ValueError(
-            "A method must compile the model that it trains, or return one that is compiled. "
-            "Received: a model that is not compiled"
-        )
+    rule = "A method must compile the model that it trains, or return one that is compiled."
+    expect(model.compiled, rule, model=model)
     trained.clear()
     trained.update({i: end for i, (end, start) in enumerate(zip(_digests(weights), begin)) if end != start})
     scores = {name: _score(model, part, metric) for name, part in parts.items() if name != "train"}
@@ -404,10 +402,7 @@ class RunFile:
             wrong = [run for run in self.runs if "method" not in run]
         except (ValueError, KeyError, TypeError):
             wrong = [self.path]
-        if wrong:
-            raise ValueError(
-                f"`results` must be a new file, or one that `compare` wrote. Received: results={str(self.path)!r}"
-            )
+        expect(not wrong, "`results` must be a new file, or one that `compare` wrote.", results=str(self.path))
         if different := _differences(before, self.settings):
             raise ValueError(
                 "The file contains runs with different settings. Choose another file for `results`. "

@@ -78,11 +78,9 @@ def plot_learning_curves(comparisons, *, methods=None):
     rule = "`comparisons` must be a dict from numbers of examples to `Comparison`s."
     expect(isinstance(comparisons, dict) and comparisons, rule, comparisons=comparisons)
     for count, comparison in comparisons.items():
-        if not (isinstance(count, numbers.Real) and count > 0) or not hasattr(comparison, "runs"):
-            raise ValueError(
-                "`comparisons` must be a dict from positive numbers of examples to `Comparison`s. "
-                f"Received: {count!r}: a {type(comparison).__name__}"
-            )
+        rule = "`comparisons` must be a dict from positive numbers of examples to `Comparison`s."
+        is_right = isinstance(count, numbers.Real) and count > 0 and hasattr(comparison, "runs")
+        expect(is_right, rule, count=count, comparison=type(comparison).__name__)
     rule = f"`methods` must be a list of names. Did you mean [{methods!r}]?"
     expect(not isinstance(methods, str), rule, methods=methods)
     counts, first = sorted(comparisons), next(iter(comparisons.values()))
@@ -92,10 +90,10 @@ def plot_learning_curves(comparisons, *, methods=None):
         expect(not missing, f"Each comparison must have the methods {methods}.", count=count, missing=missing)
     metrics = {comparison.metric for comparison in comparisons.values()}
     expect(len(metrics) <= 1, "All comparisons must have the same metric.", metrics=sorted(metrics))
-    if len(parts := {comparison.parts[-1] for comparison in comparisons.values()}) > 1:
-        raise ValueError(f"Either all comparisons have test data, or none. Received: scores on {sorted(parts)} data")
-    if not 0 < len(methods) <= len(STYLES):
-        raise ValueError(f"A plot shows at most {len(STYLES)} methods. Pass some as `methods`. Received: {methods}")
+    parts = {comparison.parts[-1] for comparison in comparisons.values()}
+    expect(len(parts) == 1, "Either all comparisons have test data, or none.", parts=sorted(parts))
+    rule = f"A plot shows at most {len(STYLES)} methods. Pass some as `methods`."
+    expect(0 < len(methods) <= len(STYLES), rule, methods=methods)
     axes, part = new_axes(), first.parts[-1]
     for name, style in zip(methods, STYLES):
         scores = [mean_interval([run[part] for run in comparisons[count].runs[name]]) for count in counts]

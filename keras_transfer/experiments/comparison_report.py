@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.analysis import Table, page
+from keras_transfer.core.expect import expect
 from keras_transfer.data import label_of_accuracy
 from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
@@ -45,11 +46,9 @@ class Comparison:
         tried: dict[str, Any] | None = None,
         labels: Any = None,
     ) -> None:
-        if len({len(found) for found in runs.values()}) != 1:
-            raise ValueError(
-                "All methods must have the same number of runs, since they are compared seed by seed. "
-                f"Received: { ({name: len(found) for name, found in runs.items()}) }"
-            )
+        counts = {name: len(found) for name, found in runs.items()}
+        rule = "All methods must have the same number of runs, since they are compared seed by seed."
+        expect(len(set(counts.values())) == 1, rule, runs=counts)
         self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
         known = labels is not None and metric == "accuracy"
         self._answers = {name: _one_answer(labels, found) for name, found in runs.items()} if known else {}

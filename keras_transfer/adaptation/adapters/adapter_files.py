@@ -138,11 +138,9 @@ def load_adapters(model: Any, path: str | pathlib.Path, *, name: str | None = No
     else:
         metadata, tensors = _read(path)
         name = metadata["name"] if name is None else name
-        if (own := fingerprint(encoder)) != metadata["base"]:
-            raise ValueError(
-                "The adapters belong to an encoder with different weights. Load the encoder that they were saved with. "
-                f"Received: path={str(path)!r}, made for {metadata['base'][:12]}, and an encoder {own[:12]}"
-            )
+        own = fingerprint(encoder)
+        rule = "The adapters belong to an encoder with different weights. Load the encoder that they were saved with."
+        expect(own == metadata["base"], rule, path=str(path), made_for=metadata["base"][:12], encoder=own[:12])
         check_encoder_settings(json.loads(metadata.get("encoder", "{}")), encoder, path)  # Older files have none.
         if model is not encoder:
             check_head_settings(json.loads(metadata.get("task", "{}")), model, path)
@@ -202,11 +200,8 @@ def _read(path):
         raise
     except Exception as error:  # The class of this error depends on the version of safetensors.
         raise ValueError(f"{path} cannot be read. Received: {type(error).__name__}: {error}") from error
-    if metadata.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} must be a file that `save_adapters` wrote, with format={FORMAT!r}. "
-            f"Received: format={metadata.get('format')!r}"
-        )
+    rule = f"{path} must be a file that `save_adapters` wrote, with format={FORMAT!r}."
+    expect(metadata.get("format") == FORMAT, rule, format=metadata.get("format"))
     return metadata, tensors
 
 

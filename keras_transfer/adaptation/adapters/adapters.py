@@ -90,11 +90,9 @@ def add(model, found, name, check=lambda encoder: None):
     rule = "The model already has adapters with this name. Remove them, or pass a different `name`."
     expect(name not in encoder.adapters, rule, name=name)
     encoder.attached.check_shared_blocks()
-    if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
-        raise ValueError(
-            "`Prompt` cannot be combined with `scalar_mix`. Use `Prefix`, or create the task with `scalar_mix=False`. "
-            "Received: a model with a `scalar_mix`"
-        )
+    mixes = getattr(model, "scalar_mix", None) is not None
+    rule = "`Prompt` cannot be combined with `scalar_mix`. Use `Prefix`, or create the task with `scalar_mix=False`."
+    expect(not mixes or not any(kind.lengthens for kind in found), rule, model=model)
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
         possible = sorted(word for word, kind in KINDS.items() if kind.func.for_backbones)
         raise ValueError(
@@ -266,12 +264,8 @@ def get_adapters(spec):
         key, equals, value = argument.partition("=")
         key, value = (key.strip(), value) if equals else (fields[i] if i < len(fields) else argument, key)
         found = [field for field in fields if key and field.startswith(key)]
-        if not found:
-            raise ValueError(
-                f"Unknown argument of {word!r}.{hint_for(key, fields)} Expected some of {fields}. Received: {spec!r}"
-            )
-        if found[0] in values:
-            raise ValueError(f"The argument {found[0]!r} of {word!r} occurs twice. Received: {spec!r}")
+        expect(found, f"Unknown argument of {word!r}.{hint_for(key, fields)} Expected some of {fields}.", spec=spec)
+        expect(found[0] not in values, f"The argument {found[0]!r} of {word!r} occurs twice.", spec=spec)
         try:
             values[found[0]] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
@@ -300,11 +294,9 @@ def check_names(encoder, names):
     """Raises a `ValueError` if an encoder has no adapters with one of these names, or if a name occurs twice."""
     expect(not names or encoder.adapters, "The model has no adapters. Call `add_adapters` first.", names=names)
     for name in names:
-        if name not in encoder.adapters:
-            raise ValueError(
-                f"Unknown adapters. Expected some of {list(encoder.adapters)}.{did_you_mean(name, encoder.adapters)} "
-                f"Received: name={name!r}"
-            )
+        hint = "" if name in encoder.adapters else did_you_mean(name, encoder.adapters)
+        rule = f"Unknown adapters. Expected some of {list(encoder.adapters)}.{hint}"
+        expect(name in encoder.adapters, rule, name=name)
     expect(len(set(names)) == len(names), "Each name must occur once.", names=names)
 
 
@@ -332,12 +324,12 @@ def head_for(model, name):
     if model.head_adapters.given == (name,) and name not in model.head_adapters.replaced():
         return [(weight, ops.convert_to_numpy(weight)) for weight in weights]
     model.head_adapters.forget_replaced()
-    if weights and name not in model.head_adapters.heads:
-        raise ValueError(
-            "The model has no head for these adapters, which were never the active ones in it. Use the model with "
-            f"which they were trained, or call `set_active_adapter(model, {name!r})` to use the current head. "
-            f"Received: name={name!r}, and a model with heads for {sorted(filter(None, model.head_adapters.heads))}"
-        )
+    heads = model.head_adapters.heads
+    rule = (
+        "The model has no head for these adapters, which were never the active ones in it. Use the model with which "
+        f"they were trained, or call `set_active_adapter(model, {name!r})` to use the current head."
+    )
+    expect(not weights or name in heads, rule, name=name, heads=sorted(filter(None, heads)))
     return list(zip(weights, model.head_adapters.heads.get(name, ())))
 
 

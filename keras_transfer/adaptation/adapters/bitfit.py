@@ -70,11 +70,11 @@ class LayerCopies(AdapterKind):
                 found = [place for place in available if place == target or re.fullmatch(target, place)]
             except re.error:
                 found = []
-            if not found:
-                raise ValueError(
-                    f"A name matches no layer with weights. Expected some of {list(available)}, or a regular "
-                    f"expression of a whole path.{did_you_mean(target, available)} Received: {target!r}"
-                )
+            rule = (
+                f"A name matches no layer with weights. Expected some of {list(available)}, or a regular expression of "
+                f"a whole path.{did_you_mean(target, available)}"
+            )
+            expect(found, rule, target=target)
             for place in found:
                 layer = available.pop(place)
                 copy_weights(encoder, layer, own_weights(layer), place, name)

@@ -39,11 +39,12 @@ class Fusion(AdapterKind):
         unknown = [source for source in self.sources if source not in encoder.adapters]
         expect(not unknown, f"Unknown adapters. Expected some of {list(encoder.adapters)}.", sources=unknown)
         kinds = {source: encoder.adapters[source] for source in self.sources}
-        if norms := [source for source, found in kinds.items() if any(getattr(kind, "norms", False) for kind in found)]:
-            raise ValueError(
-                "`Fusion` combines bottlenecks, not the norms that were trained with them. Train its sources with "
-                f"`norms=False`. Received: sources={norms} with `norms=True`"
-            )
+        norms = [source for source, found in kinds.items() if any(getattr(kind, "norms", False) for kind in found)]
+        rule = (
+            "`Fusion` combines bottlenecks, not the norms that were trained with them. Train its sources with "
+            "`norms=False`."
+        )
+        expect(not norms, rule, norms=norms)
         found = [slot for slot in encoder.attached.slots if all(source in slot.adapters for source in self.sources)]
         found = [slot for slot in found if all(hasattr(slot.adapters[source], "change") for source in self.sources)]
         rule = (

@@ -236,11 +236,12 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
     copied, keys = _written_copies(encoder, arrays, prefix)
     saved = sorted({*(name.partition(".")[0] for name in tensors), *(name.rpartition(".")[0] for name in copied)})
-    if both := sorted(set(saved).intersection(targets)):
-        raise ValueError(
-            "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
-            f"whole model after `merge_adapters`. Received: {both[:3]}"
-        )
+    both = sorted(set(saved).intersection(targets))
+    rule = (
+        "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
+        "whole model after `merge_adapters`."
+    )
+    expect(not both, rule, both=both[:3])
     unused = sorted(arrays.keys() - used - keys)
     rule = "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`."
     expect(not unused, rule, unused=unused[:3])
@@ -376,8 +377,9 @@ def read_lora(config, inside, folder):
     options = {"alpha": alpha, "dropout": config.get("lora_dropout", 0.0), "rank_stabilized": stabilized}
     kind, targets, found = LoRA(rank, **options, magnitude=magnitude), set(), {}
     for name, (segments, parts) in inside.items():
-        if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
-            raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
+        rule = f"{folder} must have all tensors of each module."
+        has_all = {"lora_A", "lora_B"} <= set(parts) and (len(parts) == 3) == magnitude
+        expect(has_all, rule, parts=sorted(parts), name=name)
         a, b = parts["lora_A"].T, parts["lora_B"].T
         own_rank = a.shape[1]
         own_scale = scale_of(config, name, own_rank)
@@ -406,11 +408,9 @@ def read_ia3(config, inside, folder):
         expect(parts.keys() == {"ia3_l"} and parts["ia3_l"].ndim == 2, rule, parts=sorted(parts), name=name)
         values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
         for segment in segments:
-            if of_inputs and segment.size < segment.dense.kernel.shape[-1]:
-                raise ValueError(
-                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
-                    f"Received: `feedforward_modules` with {name!r} in {folder}"
-                )
+            rule = "The inputs of query, key and value cannot be scaled separately, because they share a dense layer."
+            is_whole = segment.size == segment.dense.kernel.shape[-1]
+            expect(not of_inputs or is_whole, rule, feedforward_module=name, folder=folder)
             (input_targets if of_inputs else targets).add(segment.path)
             what = "inputs" if of_inputs else segment.target
             found[f"adapter/{segment.layer}/{what}"] = values if of_inputs else values[segment.columns]

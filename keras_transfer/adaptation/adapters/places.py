@@ -164,12 +164,12 @@ def dense_targets(block):
 
 def _layers_named(block, patterns):
     """Returns a dict from the names of patterns to `(parent, attribute)` of the matching layers in a block."""
-    if not isinstance(block, TransformerBlock) and not is_keras_hub(block, "TransformerEncoder", "TransformerDecoder"):
-        raise ValueError(
-            "Bottlenecks require blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. Use "
-            "`LoRA` or `IA3`, which require only dense layers, or `BitFit`, which requires biases. "
-            f"Received: {block.name!r} of class {type(block).__name__}"
-        )
+    supported = isinstance(block, TransformerBlock) or is_keras_hub(block, "TransformerEncoder", "TransformerDecoder")
+    rule = (
+        "Bottlenecks require blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. Use `LoRA` "
+        "or `IA3`, which require only dense layers, or `BitFit`, which requires biases."
+    )
+    expect(supported, rule, block=block.name, kind=type(block).__name__)
     inside, has_cross = _layers_inside(block), getattr(block, "cross_attention", None) is not None
     return {
         name: next(place for own, place in inside.items() if re.fullmatch(pattern, own))

@@ -38,15 +38,14 @@ class Prompt(AdapterKind):
         )
         expect(not isinstance(encoder, EncoderDecoder), rule, encoder=encoder)
         blocks = blocks_of(encoder)
-        if encoder.block_inputs is not None or len(blocks) < len(encoder.blocks):
-            raise ValueError(
-                "`Prompt` requires an encoder whose blocks share neither weights nor relative positions. Use a "
-                f"different kind, such as 'lora'. Received: {type(encoder).__name__}"
-            )
-        if any(block.attention.causal or block.attention.window is not None for block in blocks):
-            raise ValueError(
-                "`Prompt` requires blocks that see all tokens. Use `Prefix`. Received: causal or local blocks"
-            )
+        rule = (
+            "`Prompt` requires an encoder whose blocks share neither weights nor relative positions. Use a different "
+            "kind, such as 'lora'."
+        )
+        shares = encoder.block_inputs is not None or len(blocks) < len(encoder.blocks)
+        expect(not shares, rule, encoder=type(encoder).__name__)
+        sees_all = not any(block.attention.causal or block.attention.window is not None for block in blocks)
+        expect(sees_all, "`Prompt` requires blocks that see all tokens. Use `Prefix`.", encoder=type(encoder).__name__)
         for block in blocks:
             ends = (block is blocks[0], block is blocks[-1])
             layer = PromptAdapter(self.length, *ends, dtype=block.dtype_policy, name=name)
