@@ -235,7 +235,7 @@ def nothing_trains():
 @pytest.mark.parametrize(
     ("make", "data", "below", "message"),
     [
-        (None, cached.texts, "head", r"Call `freeze\(model, below='head'\)`.* trainable weights below, \['block_1/"),
+        (None, cached.texts, "head", r"Call `freeze\(model, below='head'\)`.* Received: trainable=\['block_1/"),
         (None, cached.texts, "embeddings", "No layer group is below 'embeddings'"),
         (None, cached.texts, "blok_1", "Did you mean 'block_1'"),
         (

@@ -91,7 +91,7 @@ def test_a_frozen_encoder_is_an_error():
 
 
 def test_examples_without_partners_and_other_models_are_errors():
-    assert "Received: {0: 1, 1: 2}" in message(lambda: sample_pairs([0, 1, 1]))
-    assert "Received: {1: 2}" in message(lambda: sample_pairs([1, 1]))
+    assert "Received: classes={0: 1, 1: 2}" in message(lambda: sample_pairs([0, 1, 1]))
+    assert "Received: classes={1: 2}" in message(lambda: sample_pairs([1, 1]))
     assert "Received: y=(2, 2)" in message(lambda: sample_pairs([[0, 1], [1, 0]]))
     assert "must be a `TextClassifier`" in message(lambda: setfit(keras.Sequential(), TEXTS, LABELS))

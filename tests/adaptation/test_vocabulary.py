@@ -171,10 +171,10 @@ def trim_to_lines(tmp_path):
 
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: trim(tiny.classifier(), "a"), "several texts. Received: texts='a'"),
-    (lambda: trim(tiny.classifier(), []), "at least one text. Received: no texts"),
+    (lambda: trim(tiny.classifier(), []), "at least one text. Received: texts=0"),
     (lambda: trim(tiny.classifier(), {"text": ["a"]}), "Texts must be ... Received: dict"),
     (trim_to_lines, "open file. Pass `file.read().splitlines()`"),
-    (lambda: trim(with_unknown_id()), "tokenizer does not have ... Received: eos_token_id=50256"),
+    (lambda: trim(with_unknown_id()), "tokenizer does not have ... Received: eos_token_id=[50256]"),
     (lambda: trim(tiny.of_vectors()), "Received: model=<TextClassifier ... encoder=<WordVectorEncoder"),
     (lambda: trim(TextClassifier(tiny.encoder(), num_classes=2)), "`BertPreprocessor` ... Received: preprocessor=None"),
     (lambda: trim(adaptation.add_adapters(tiny.classifier(), "lora:r=2")), "`adaptation.merge_adapters` ... ['default"),

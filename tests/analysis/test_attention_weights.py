@@ -147,7 +147,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attention_weights(classifier(), ["a"], ["b"]), "require a `Seq2SeqLM`. Received: targets=['b']"),
     (lambda: attention_weights(T5(20, **SMALL), ["a"]), "a dict of ['token_ids', ... `preprocessor(texts)`"),
     (lambda: attention_weights(encoder(), {"token_ids": IDS["token_ids"]}), "Received: ['token_ids']"),
-    (lambda: attention_weights(seq2seq(), [], []), "at least one row. Received: no rows"),
+    (lambda: attention_weights(seq2seq(), [], []), "at least one row. Received: rows=0"),
     (lambda: attention_weights("minilm-l6", ["a"]), "or such an encoder. Received: encoder='minilm-l6'"),
     (
         lambda: attention_weights(ElmoEncoder(**ELMO), {}),

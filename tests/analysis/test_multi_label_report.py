@@ -67,7 +67,9 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     assert len(found.hardest) == 2 and found.hardest[0].text == (texts[found.hardest[0].position],)
     renamed = report(model, texts, [["x"], [], []], label_names=["x", "y", "z"], resamples=2)
     assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
-    with pytest.raises(ValueError, match=r"`label_names` must be 3 names, as the model has. Received: \['x'\]"):
+    with pytest.raises(
+        ValueError, match=r"`label_names` must be 3 names, as the model has. Received: label_names=\['x'\]"
+    ):
         report(model, texts, [[], [], []], label_names=["x"])
     model = classifier(num_classes=3, label_names=NAMES, multi_label=True)
     pairs = report(model, (["good", "a"], ["b", "bad"]), [["film"], []], resamples=2)
@@ -205,21 +207,21 @@ def test_without_probabilities_there_are_slices_but_no_calibration_and_no_exampl
 @pytest.mark.parametrize(
     ("labels", "predicted", "options", "message"),
     [
-        ([["film"]], PREDICTED, {}, "Received: labels of 1 rows, and predictions of 4"),
-        ([], [], {}, "at least one row. Received: labels of 0 rows"),
+        ([["film"]], PREDICTED, {}, "Received: labels=1, predictions=4"),
+        ([], [], {}, "at least one row. Received: labels=0"),
         ([["fil"]], [[]], {}, "argument `y_true`. .* Did you mean 'film'. Received: 'fil' at position 0"),
         ([["film"]], [["fil"]], {}, "argument `y_pred`. .* Received: 'fil' at position 0"),
         ([[0, 1]], [[0, 1, 1]], {}, r"numbers of shape \[texts, 3\]. Received: int64 of shape \(1, 2\)"),
         ([[0, 1, 0.5]], [[0, 1, 1]], {}, r"`y_true` must be .*zeros and ones. .* Received: 0.5 at position \(0, 2\)"),
         ([[0, 1, 0]], [[0, 1e-9, 1]], {}, r"`y_pred` must be .*probabilities.* Received: 1e-09 at position \(0, 1"),
         (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
-        (LABELS, PREDICTED, {"label_names": None}, r"at least one. Received: \[\]"),
-        (LABELS, PREDICTED, {"texts": ["a"]}, "Received: 1 texts for 4 rows"),
+        (LABELS, PREDICTED, {"label_names": None}, r"at least one. Received: label_names=\[\]"),
+        (LABELS, PREDICTED, {"texts": ["a"]}, r"Received: texts=\[1\], rows=4"),
         (LABELS, PREDICTED, {"probabilities": [[0.5, 0.5]]}, r"\(4, 3\). Received: probabilities=\(1, 2\)"),
         ([[]], [[]], {"probabilities": [[0.5, 1, 1.5]]}, r"between 0 and 1. Received: 1.5 at position \(0, 2\)"),
         ([[]], [[]], {"probabilities": [[0.5], "a"]}, "`probabilities` must be an array of numbers"),
-        (LABELS, PREDICTED, {"texts": (["a"] * 4, ["b"] * 3)}, "Received: 4 and 3 texts for 4 rows"),
-        (LABELS, PREDICTED, {"texts": "abcd"}, "Received: 1 texts for 4 rows"),
+        (LABELS, PREDICTED, {"texts": (["a"] * 4, ["b"] * 3)}, r"Received: texts=\[4, 3\], rows=4"),
+        (LABELS, PREDICTED, {"texts": "abcd"}, r"Received: texts=\[1\], rows=4"),
         ([[]], [[]], {"probabilities": [[0.5, np.nan, 1]]}, r"Received: nan at position \(0, 1\)"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_page_replaces_an_older_one_and_an_error_leaves_nothing(tmp_path):
         ([None, 0], [[2, 1], [1, 2]], {}, "Received: None at position 0"),
         (["a", "b"], [[2, 1], [1, 2]], {"label_names": ["a", "bb"]}, "Did you mean 'bb'. Received: 'b' at position 1"),
         ([0], [[2, 1], [1, 2]], {}, "Received: labels=1, count=2"),
-        ([0, 1], [[2, 1], [1, 2]], {"texts": ["a"]}, "Received: 1 texts for 2 rows"),
+        ([0, 1], [[2, 1], [1, 2]], {"texts": ["a"]}, r"Received: texts=\[1\], rows=2"),
         ([0, 1], [[2, 1], [1, 2]], {"label_names": ["a", "a"]}, "must be 2 different names"),
         ([0, 1], [[2, 1], [1, np.nan]], {}, "must be finite numbers. Received: .* at position 1"),
         ([0, 1], [[2], [1]], {}, r"Received: y_pred=\(2, 1\)"),
@@ -194,7 +194,9 @@ def test_invalid_arguments_are_errors_that_name_the_first_offender(labels, logit
 
 def test_models_and_data_that_have_no_report_are_errors():
     model = of_vectors()
-    with pytest.raises(ValueError, match="`x` must be data in memory, such as a list of texts. Received: generator"):
+    with pytest.raises(
+        ValueError, match="`x` must be data in memory, such as a list of texts. Received: x='generator'"
+    ):
         report(model, (text for text in ["a"]), [0])
     with pytest.raises(
         ValueError,
@@ -246,5 +248,5 @@ def test_a_report_requires_a_classifier_and_at_least_one_row():
         with pytest.raises(ValueError, match=f"requires a classifier.* Received: {type(task).__name__}") as raised:
             report(task, ["good", "bad"], [0, 1])
         assert ("`metrics.entity_report`" in str(raised.value)) == isinstance(task, TokenClassifier)
-    with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):
+    with pytest.raises(ValueError, match="must have at least one row. Received: rows=0"):
         report(model, [], [])

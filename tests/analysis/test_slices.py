@@ -88,11 +88,11 @@ def test_the_picture_has_the_interval_of_each_slice_and_marks_those_without_the_
 
 
 test_another_definition_is_an_error = check_errors(
-    (["not"], "`slices` must be a dict from names to words, functions or arrays. Received: list"),
-    ({"a": 3}, "`slices['a']` must be a word, a list of words, a function ", " Received: int 3"),
-    ({"a": []}, "Received: list"),
-    ({"a": ""}, "Received: str ''"),
-    ({"a": ["not", " "]}, "Received: list"),
+    (["not"], "`slices` must be a dict from names to words, functions or arrays. Received: slices=['not']"),
+    ({"a": 3}, "`slices['a']` must be a word, a list of words, a function ", " Received: definition=3"),
+    ({"a": []}, "Received: definition=[]"),
+    ({"a": ""}, "Received: definition=''"),
+    ({"a": ["not", " "]}, "Received: definition=['not', ' ']"),
     ({"length 2": "not"}, "must be unique. Received: name='length 2'"),
     ({"a": np.array([True])}, "must have a value for each row. Received: values=1, count=5"),
     call=lambda slices: ClassificationReport([0] * 5, np.eye(2)[[0] * 5] * 3, texts=TEXTS, slices=slices),
@@ -101,7 +101,7 @@ test_another_definition_is_an_error = check_errors(
 
 def test_a_function_that_returns_a_different_value_for_each_text_is_an_error():
     texts = [f"text {number}" for number in range(60)]
-    with pytest.raises(ValueError, match="at most 50 different values.* Received: 60 different values, such as "):
+    with pytest.raises(ValueError, match="at most 50 different values.* Received: count=60, groups="):
         slices_of(texts, number=lambda text: text.split()[1])
 
 

@@ -53,7 +53,7 @@ def test_the_accumulation_of_gradients_which_keras_cannot_do_on_replicas_is_an_e
     assert len(messages) == 2
     for message in messages:
         assert message.startswith("Keras cannot accumulate gradients on several replicas")
-        assert message.endswith("Received: gradient_accumulation_steps=2 on 2 replicas")
+        assert message.endswith("Received: gradient_accumulation_steps=2, replicas=2")
 
 
 @pytest.mark.parametrize("count", ["1", "35"])
@@ -113,7 +113,7 @@ def test_data_that_replicas_cannot_split_are_one_clear_error(report):
     multiple = "`batch_size` must be a multiple of the number of replicas, 2. Received: batch_size="
     assert errors["batch size"] == f"{multiple}33"
     assert errors["batches"] == f"{multiple}15"
-    assert errors["evaluate"] == "`evaluate()` on 2 replicas requires at least 2 texts. Received: 1"
+    assert errors["evaluate"] == "`evaluate()` on 2 replicas requires at least 2 texts. Received: texts=1"
     assert "`dataset.batch(batch_size, drop_remainder=True)`" in errors["stream"]
 
 

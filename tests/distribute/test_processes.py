@@ -239,7 +239,7 @@ def test_the_port_of_the_coordinator_is_checked_and_connected_processes_stay_con
         kt.distribute.initialize()
     for address in ("host", "host:", "host:port", "8476"):
         monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", address)
-        with pytest.raises(ValueError, match=f"must be host:port. Received: '{address}'$"):
+        with pytest.raises(ValueError, match=f"must be host:port. Received: JAX_COORDINATOR_ADDRESS='{address}'$"):
             kt.distribute.initialize()
 
 

@@ -226,7 +226,7 @@ def test_a_batch_must_have_rows_and_texts_must_have_labels():
         (model_of(), Batches([])),
         (task, ([], [])),
     ):
-        with pytest.raises(ValueError, match="`batch` must have at least one row. Received: no rows"):
+        with pytest.raises(ValueError, match="`batch` must have at least one row. Received: rows=0"):
             check_tpu_ready(model, batch)
     with pytest.raises(ValueError, match="`batch` must have labels.*Received: y=None"):
         check_tpu_ready(task, (["a good b", "bad"],))

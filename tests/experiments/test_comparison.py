@@ -273,7 +273,7 @@ test_a_mistake_is_one_error = check_errors(
     (mistake("bert"), "`methods` must be a list or a dict. Received: methods='bert'"),
     (mistake(["brt"]), "Did you mean 'bert'", "Received: 'brt'"),
     (mistake({"mine": "huolsby:8"}), "Did you mean 'houlsby'", "Received: 'huolsby:8'"),
-    (mistake(["lora:size=8"]), "Unknown argument of 'lora'", "Received: 'lora:size=8'"),
+    (mistake(["lora:size=8"]), "Unknown argument of 'lora'", "Received: spec='lora:size=8'"),
     (mistake({"mine": 3}), "A method must be a `Recipe`", "Received: 3"),
     (mistake(["bert", "bert"]), "must have different names"),
     (mistake([lambda *args: None]), "To name other methods, pass a dict"),

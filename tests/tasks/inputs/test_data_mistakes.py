@@ -202,5 +202,5 @@ def test_several_jax_processes_without_a_distribution_are_an_error(model, monkey
         lambda: model.evaluate(TEXTS, LABELS, verbose=0),
         lambda: model.predict(TEXTS, verbose=0),
     ):
-        with pytest.raises(ValueError, match="train together only with a .* Received: process 0 of 2, and no distri"):
+        with pytest.raises(ValueError, match="train together only with a .* Received: process=0, count=2"):
             call()
