@@ -315,7 +315,7 @@ def _batches_of(x, y, samples, random):
         planned = x.grouped().planned()
         ends = np.cumsum([len(rows) for _, rows in planned])
         parts = np.split(np.isin(np.arange(ends[-1]), _drawn(ends[-1], samples, random)), ends[:-1])
-        x = x.pinned([(length, rows[part]) for (length, rows), part in zip(planned, parts) if part.any()])
+        x = x.pinned([(length, np.asarray(rows)[part]) for (length, rows), part in zip(planned, parts) if part.any()])
         return (x[i] for i in range(len(x)))
     if isinstance(x, keras.utils.PyDataset):
         order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
