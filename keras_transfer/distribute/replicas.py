@@ -141,27 +141,36 @@ def _check_devices(strategy):
 
 
 def check_distribution(model):
-    """Raises a ValueError if a model cannot run as it was distributed on JAX.
+    """Raises a ValueError if a model cannot run as it was distributed.
 
-    `fit`, `evaluate` and `predict` need the same distribution to divide the batches. Without one, each of several
-    processes would train a model of its own.
+    `fit`, `evaluate` and `predict` need the same distribution of JAX to divide the batches, or the same strategy of
+    TensorFlow. Without one, each of several processes would train a model of its own.
     """
-    check_strategy(model)
-    index, count = processes_of(model)
-    distribution = keras.distribution.distribution()
-    on_jax = keras.backend.backend() == "jax"
-    rule = (
-        "Several processes of JAX train together only with a distribution. Call "
-        "`keras_transfer.distribute.initialize()` before the model is created, and create it in the scope."
-    )
-    expect(not (on_jax and count > 1 and distribution is None), rule, process=index, count=count)
-    # Only JAX arrays have a `sharding`; other backends have no distribution.
-    devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
-    rule = (
-        "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope or "
-        "after `keras.distribution.set_distribution()`."
-    )
-    expect(distribution is not None or max(devices, default=0) <= 1, rule, devices=max(devices, default=0))
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        is_server = isinstance(strategy_of(model), tf.distribute.ParameterServerStrategy)
+        rule = (
+            "Keras 3 does not train with parameter servers. Use `distribute.initialize()`, whose workers add up their "
+            "gradients."
+        )
+        expect(not is_server, rule, strategy="ParameterServerStrategy")
+        count, own = workers_of(strategy_of())[1], processes_of(model)[1]
+        rule = "Create and compile the model in the scope of what `distribute.initialize()` returned."
+        expect(count == own, rule, of_model=own, of_strategy=count)
+    if keras.backend.backend() == "jax" and keras.distribution.distribution() is None:
+        index, count = processes_of(model)
+        rule = (
+            "Several processes of JAX train together only with a distribution. Call "
+            "`keras_transfer.distribute.initialize()` before the model is created, and create it in the scope."
+        )
+        expect(count == 1, rule, process=index, count=count)
+        devices = max((len(weight.value.sharding.device_set) for weight in model.weights), default=1)
+        rule = (
+            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope or "
+            "after `keras.distribution.set_distribution()`."
+        )
+        expect(devices == 1, rule, devices=devices)
 
 
 def check_stream(model, method):
@@ -220,24 +229,6 @@ def check_processes(model, data, method):
         _check("weights", f"{len(shapes)} weights", [np.array(str(shapes)), *weights], model)
         config = keras.saving.serialize_keras_object(model.optimizer)["config"]
         _check("optimizer", str({name: value for name, value in config.items() if name != "name"}), [], model)
-
-
-def check_strategy(model):
-    """Raises a `ValueError` if a model on TensorFlow was created outside the scope that `initialize` returned.
-
-    Also raises it for parameter servers, with which Keras does not train.
-    """
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        if isinstance(strategy_of(model), tf.distribute.ParameterServerStrategy):
-            raise ValueError(
-                "Keras 3 does not train with parameter servers. Use `distribute.initialize()`, whose workers add up "
-                "their gradients. Received: a `ParameterServerStrategy`"
-            )
-    count, own = workers_of(strategy_of())[1], workers_of(strategy_of(model))[1]
-    rule = "Create and compile the model in the scope of what `distribute.initialize()` returned."
-    expect(keras.backend.backend() != "tensorflow" or count == own, rule, of_model=own, of_strategy=count)
 
 
 def _arrays_of(data):
