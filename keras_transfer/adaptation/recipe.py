@@ -327,17 +327,17 @@ class Recipe:
                 `ScalarMix`, blocks or the dtype policy that the recipe requires, or if adapters cannot be added. The
                 model is then unchanged.
         """
-        expect(
-            self.precision is None or model.dtype_policy.name == self.precision,
+        rule = (
             f"The recipe requires a model with the dtype policy {self.precision}. Create the task with "
-            f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe.",
-            dtype_policy=model.dtype_policy.name,
+            f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe."
         )
-        expect(
-            not self.scalar_mix or any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())),
-            "The recipe requires a model that mixes the layers of its encoder. Create the task with `scalar_mix=True`.",
-            model=model,
+        policy = model.dtype_policy.name
+        expect(self.precision in (None, policy), rule, dtype_policy=policy)
+        mixes = any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ()))
+        rule = (
+            "The recipe requires a model that mixes the layers of its encoder. Create the task with `scalar_mix=True`."
         )
+        expect(mixes or not self.scalar_mix, rule, model=model)
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
         blocks = blocks_of(model) if self.rematerialize else []
         if self.adapters is not None:

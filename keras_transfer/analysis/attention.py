@@ -169,11 +169,9 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     Source: Bahdanau et al. 2015, figure 3. https://arxiv.org/abs/1409.0473
     """
     encoder: Any = getattr(model, "encoder", model) if isinstance(model, Task) else model
-    expect(
-        isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights,
-        "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder.",
-        encoder=encoder,
-    )
+    has_weights = isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights
+    rule = "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder."
+    expect(has_weights, rule, encoder=encoder)
     raw = isinstance(model, Task) and model.reader.accepts(x)
     inputs, written = _read(model, x, targets) if raw else (_checked(encoder, x, targets), None)
     expect(len(inputs["token_ids"]), "`x` must have at least one row.", rows=0)

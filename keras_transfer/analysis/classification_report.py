@@ -79,12 +79,9 @@ class ClassificationReport(Report):
         self.probabilities = _probabilities(y_pred, from_logits)
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
-        self.label_names = [str(name) for name in names]
-        expect(
-            len(set(self.label_names)) == classes and len(self.label_names) == classes,
-            f"`label_names` must be {classes} different names, one for each class.",
-            label_names=self.label_names,
-        )
+        self.label_names = names = [str(name) for name in names]
+        rule = f"`label_names` must be {classes} different names, one for each class."
+        expect(len(set(names)) == len(names) == classes, rule, label_names=self.label_names)
         self.labels = _positions(y_true, self.label_names)
         expect(len(self.labels) == count, "Each row must have a label.", labels=len(self.labels), count=count)
         texts = self._rows_of(texts)

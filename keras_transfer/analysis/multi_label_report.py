@@ -201,11 +201,8 @@ def _probabilities(values, shape):
         values = np.asarray(values, "float64")
     except (TypeError, ValueError) as error:
         raise ValueError(f"`probabilities` must be an array of numbers [rows, labels]. {error}") from None
-    expect(
-        values.shape == shape,
-        f"`probabilities` must have the shape [rows, labels], {shape}.",
-        probabilities=values.shape,
-    )
+    rule = f"`probabilities` must have the shape [rows, labels], {shape}."
+    expect(values.shape == shape, rule, probabilities=values.shape)
     wrong = np.argwhere(~((values >= 0) & (values <= 1)))
     if len(wrong):
         place = tuple(wrong[0].tolist())
