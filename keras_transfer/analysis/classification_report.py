@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.expect import expect
 from keras_transfer.data import has_names, positions_of, positions_of_numbers
 from keras_transfer.metrics import expected_calibration_error
@@ -149,18 +150,12 @@ def _probabilities(logits, from_logits):
     values = np.asarray(logits, "float64")
     rule = "`y_pred` must have the shape [rows, classes], with at least one row and two classes."
     expect(values.ndim == 2 and values.shape[1] >= 2 and len(values), rule, y_pred=values.shape)
-    if len(wrong := np.flatnonzero(~np.isfinite(values).all(axis=1))):
-        raise ValueError(f"`y_pred` must be finite numbers. Received: {values[wrong[0]]} at position {wrong[0]}")
+    expect_each(np.isfinite(values).all(axis=1), "`y_pred` must be finite numbers.", values)
     likely = (values >= 0).all(axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-3)
-    if from_logits and likely.all():
-        raise ValueError(
-            "The outputs are probabilities, which are not negative and whose sum is 1. Pass `from_logits=False`. "
-            f"Received: {values[0]} at position 0"
-        )
-    if not from_logits and not likely.all():
-        [row] = np.flatnonzero(~likely)[:1]
-        raise ValueError(
-            "Probabilities must be at least 0, and their sum must be 1. For logits, pass `from_logits=True`. "
-            f"Received: {values[row]} at position {row}"
-        )
-    return scores.softmax(values) if from_logits else values
+    if from_logits:
+        rule = "The outputs are probabilities, which are not negative and whose sum is 1. Pass `from_logits=False`."
+        expect(not likely.all(), rule, y_pred=values[0])
+        return scores.softmax(values)
+    rule = "Probabilities must be at least 0, and their sum must be 1. For logits, pass `from_logits=True`."
+    expect_each(likely, rule, values)
+    return values

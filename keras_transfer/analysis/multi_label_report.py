@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.expect import expect
 from keras_transfer.data import are_empty, check_not_positions, has_names, in_order_of_names, multi_hot
 from keras_transfer.metrics import expected_calibration_error
@@ -183,13 +184,11 @@ def _chosen(rows, names, argument):
     except ValueError as error:
         raise ValueError(f"Invalid value for argument `{argument}`. {error}") from None
     values = np.asarray(rows).reshape(-1, len(names))
-    fractions = np.argwhere((values > 0) & (values < 1))
-    if len(fractions):
-        place = tuple(fractions[0].tolist())
-        raise ValueError(
-            f"`{argument}` must be lists of names, or zeros and ones. For probabilities, pass "
-            f"`model.labels_of(probabilities)`. Received: {values[place]} at position {place}"
-        )
+    rule = (
+        f"`{argument}` must be lists of names, or zeros and ones. For probabilities, pass "
+        "`model.labels_of(probabilities)`."
+    )
+    expect_each((values <= 0) | (values >= 1), rule, values)
     return values > 0
 
 
@@ -203,10 +202,5 @@ def _probabilities(values, shape):
         raise ValueError(f"`probabilities` must be an array of numbers [rows, labels]. {error}") from None
     rule = f"`probabilities` must have the shape [rows, labels], {shape}."
     expect(values.shape == shape, rule, probabilities=values.shape)
-    wrong = np.argwhere(~((values >= 0) & (values <= 1)))
-    if len(wrong):
-        place = tuple(wrong[0].tolist())
-        raise ValueError(
-            f"`probabilities` must be numbers between 0 and 1. Received: {values[place]} at position {place}"
-        )
+    expect_each((values >= 0) & (values <= 1), "`probabilities` must be numbers between 0 and 1.", values)
     return values

@@ -89,11 +89,16 @@ def check_weights(weights, name="sample_weight"):
         raise ValueError(f"`{name}` must be finite numbers. Received: an array of type {weights.dtype}")
     with np.errstate(over="ignore"):
         values = np.asarray(weights, "float32")
-    for wrong, expected in ((~np.isfinite(values), "finite numbers"), (values < 0, "at least 0")):
-        if wrong.any():
-            place = tuple(np.argwhere(wrong)[0].tolist())
-            raise ValueError(f"`{name}` must be {expected}. Received: {weights[place]} at position {_plain(place)}")
+    expect_each(np.isfinite(values), f"`{name}` must be finite numbers.", weights)
+    expect_each(values >= 0, f"`{name}` must be at least 0.", weights)
     return weights
+
+
+def expect_each(are_met, rule, values):
+    """Raises a `ValueError` with a rule and the first of some values that breaks it, unless a boolean array is True."""
+    if not are_met.all():
+        place = tuple(np.argwhere(~are_met)[0].tolist())
+        raise ValueError(f"{rule} Received: {values[place]} at position {_plain(place)}")
 
 
 def _plain(place):
