@@ -1,4 +1,4 @@
-"""The user's data on its way to a model: plans and batches by length, corpora, and names as labels."""
+"""The user's data on its way to a model: plans and batches by length, corpora, stored outputs, and names as labels."""
 
 from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.corpus import Corpus
