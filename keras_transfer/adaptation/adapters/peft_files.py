@@ -1,5 +1,6 @@
 """PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
+import collections
 import dataclasses
 import functools
 import json
@@ -35,7 +36,7 @@ _FIXED = {"bias": "none"} | dict.fromkeys(("lora_bias", "use_qalora"), False)
 _FIXED |= dict.fromkeys(("alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication"))
 _FIXED |= dict.fromkeys(("monteclora_config", "target_parameters", "use_bdlora"))
 
-_OTHER_KINDS = {
+_OTHER_FORMATS = {
     "PREFIX_TUNING": ("a prefix", "prefix"),
     "PROMPT_TUNING": ("a prompt", "prompt"),
     "P_TUNING": ("a prompt with an encoder", "prompt"),
@@ -78,7 +79,7 @@ def read(model, encoder, folder):
     of_head = {name: changes.pop(name) for name in list(changes) if name.startswith(head_prefixes(encoder)[1])}
     changes = {plain_name(encoder, name): change for name, change in changes.items()}
     places, copies = _copies(encoder, changes, folder)
-    kind, found = _KINDS[config["peft_type"]][1](config, inside, folder)
+    kind, found = _FORMATS[config["peft_type"]].read(config, inside, folder)
     kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
     if of_head and model is not encoder:
         rule = (
@@ -156,7 +157,7 @@ def _read_files(folder):
     try:
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         kind, tensors, names = str(config["peft_type"]), {}, None
-        if kind in _KINDS:
+        if kind in _FORMATS:
             with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
                 tensors = {name: file.get_tensor(name) for name in list(file.keys())}
                 names = json.loads((file.metadata() or {}).get("label_names", "null"))
@@ -167,8 +168,8 @@ def _read_files(folder):
             f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
             f"Received: {type(error).__name__}: {error}"
         ) from error
-    if kind not in _KINDS:
-        what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
+    if kind not in _FORMATS:
+        what, ours = _OTHER_FORMATS.get(kind, (f"adapters of the kind {kind}", None))
         advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
         raise ValueError(
             f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
@@ -203,8 +204,8 @@ def _read_head(task, config, changes, whole, names, folder):
     if kept := [name for entry in entries for name in entry.names if name not in whole]:
         log.warning("%s does not contain all weights of the head. These keep the model's values: %s", folder, kept)
     weights = [weight for entry in entries for weight in entry.variables]
-    own_values = {id(weight): ops.convert_to_numpy(weight) for weight in weights if id(weight) not in values}
-    return {f"head/{weight.path}": {**own_values, **values}[id(weight)] for weight in weights}
+    values = {**{id(weight): ops.convert_to_numpy(weight) for weight in weights}, **values}
+    return {f"head/{weight.path}": values[id(weight)] for weight in weights}
 
 
 def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
@@ -220,7 +221,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     from safetensors.numpy import save_file
 
     kinds = [kind for kind in kinds if not isinstance(kind, LayerCopies)]
-    found = [name for name, (cls, *_) in _KINDS.items() if len(kinds) == 1 and isinstance(kinds[0], cls)]
+    found = [name for name, each in _FORMATS.items() if len(kinds) == 1 and isinstance(kinds[0], each.kind)]
     rule = (
         "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
         "`format='keras_transfer'` for other kinds."
@@ -233,7 +234,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         tensors = {} if model.head_is_pretrained else _written_head(model, task_type, head)
         if names := head_settings(model).get("label_names"):
             metadata["label_names"] = json.dumps(names)
-    added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
+    added, targets, used, own = _FORMATS[peft_type].write(kind, modules, arrays, prefix)
     copied, keys = _written_copies(encoder, arrays, prefix)
     saved = sorted({*(name.partition(".")[0] for name in tensors), *(name.rpartition(".")[0] for name in copied)})
     both = sorted(set(saved).intersection(targets))
@@ -418,8 +419,8 @@ def read_ia3(config, inside, folder):
     return IA3(sorted(targets), input_targets=sorted(input_targets)), found
 
 
-# Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
-_KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
+Format = collections.namedtuple("Format", ("kind", "read", "write"))
+_FORMATS = {"LORA": Format(LoRA, read_lora, written_lora), "IA3": Format(IA3, read_ia3, written_ia3)}
 
 
 def scale_of(config, module, rank):
