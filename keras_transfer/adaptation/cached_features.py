@@ -84,21 +84,18 @@ def cache_features(
     """
     expect(not isinstance(model.reader, CachedReader), "`model` must be a whole task.", model=model)
     windows = getattr(model, "windows", None)
-    rule = (
-        "Features of an encoder-decoder, whose decoder depends on the target, and of a task with `windows` cannot be "
-        "cached. Call `freeze` and train the whole task."
+    cannot = (
+        "Features of an encoder-decoder, of a task with `windows`, and of rows of several texts (a `MultipleChoice` "
+        "or `siamese=True`) cannot be cached. Call `freeze` and train the whole task."
     )
-    encoder = type(model.encoder)
-    expect(windows is None and not issubclass(encoder, EncoderDecoder), rule, encoder=encoder.__name__, windows=windows)
+    encoder = type(model.encoder).__name__
+    decodes = isinstance(model.encoder, EncoderDecoder)  # Its decoder depends on the target.
+    expect(windows is None and not decodes, cannot, encoder=encoder, windows=windows)
     replicas, _ = replicas_of(model)
     expect(replicas == 1, "`model` must be on one device.", replicas=replicas)
     _check_trainable(model, below)
     batches = _batches(model, x, y, sample_weight)
-    rule = (
-        "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
-        "`siamese=True`. Call `freeze` and train the whole task."
-    )
-    expect(not are_parts(batches), rule, batches=type(batches).__name__)
+    expect(not are_parts(batches), cannot, batches=type(batches).__name__)
     cut = cut_below(model, below)
     layers = cut.lower.layers
     random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are variables only.

@@ -131,5 +131,5 @@ def test_what_has_no_windows_is_one_clear_error():
         model.signatures(pairs=True)
     with pytest.raises(ValueError, match="must be None or 'longest'.*Received: sequence_length=4"):
         model.preprocessor(["a"], sequence_length=4)
-    with pytest.raises(ValueError, match="of a task with `windows` cannot be cached"):
+    with pytest.raises(ValueError, match="of a task with `windows`.* cannot be cached"):
         cache_features(model, ["a"], [0], below="head")
