@@ -45,7 +45,8 @@ class StoredRows:
     """
 
     def __init__(self, kind, ends, fingerprint):
-        self.kind, self.fingerprint, self.values, self.files = kind, fingerprint, None, None
+        self.kind, self.fingerprint = kind, fingerprint
+        self.hold(None)
         sizes = ends + kind["extra"] if kind["tokens"] else np.ones_like(ends)
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
         self.shape = (len(ends), *([int(sizes.max())] if kind["tokens"] else []), *kind["shape"])
@@ -70,6 +71,10 @@ class StoredRows:
             tokens = self._of(row)[:length]
             found[place, : len(tokens)] = tokens
         return found
+
+    def hold(self, values, files=None):
+        """Sets where the values are."""
+        self.values, self.files = values, files
 
     def put(self, rows, values):
         """Stores the values of some rows, an array with padding."""
@@ -124,7 +129,7 @@ def store_rows(model, data, fingerprint, folder=None, dtype=None, memory_limit=2
                 files.create(columns)
             else:
                 for column in columns:
-                    column.values = np.empty(column.stored_shape, column.dtype)
+                    column.hold(np.empty(column.stored_shape, column.dtype))
         expected = [column.kind for column in columns]
         expect(kinds == expected, f"All batches must have activations of one kind, {expected}.", found=kinds)
         for column, name in zip(columns, model.output):
@@ -285,7 +290,7 @@ class RowFiles:
         self._columns = columns
         *values, self._checksums = arrays
         for column, array in zip(columns, values):
-            column.values, column.files = array, self
+            column.hold(array, self)
 
     def _sums(self, row):
         return [column.checksum(row) for column in self._columns]
