@@ -398,8 +398,8 @@ class RunFile:
     def _read(self):
         try:
             first, *self.runs = map(json.loads, self.path.read_bytes().splitlines())
-            before = {**{name: self.settings[name] for name in LATER_SETTINGS}, **first["settings"]}
-            wrong = [run for run in self.runs if "method" not in run]
+            before = {**{name: self.settings.get(name) for name in LATER_SETTINGS}, **first["settings"]}
+            wrong = [run for run in self.runs if not isinstance(run, dict) or "settings" in run]
         except (ValueError, KeyError, TypeError):
             wrong = [self.path]
         expect(not wrong, "`results` must be a new file, or one that `compare` wrote.", results=str(self.path))
