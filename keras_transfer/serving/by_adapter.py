@@ -29,11 +29,8 @@ def signatures_by_adapter(model, signatures, names):
         for key, signature in signatures.items()
         if all(len(spec.shape) == 1 for spec in signature.inputs.values())
     }
-    if not found:
-        raise ValueError(
-            f"`adapters` cannot be used with a `{type(model).__name__}`, whose signatures expect inputs other than one "
-            f"text for each row. Export each adapter separately. Received: adapters={names}"
-        )
+    rule = f"`adapters` cannot be used with a `{type(model).__name__}`, whose signatures expect inputs other than one"
+    expect(found, f"{rule} text for each row. Export each adapter separately.", adapters=names)
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_transfer.core.expect import one_of
+from keras_transfer.core.expect import expect, one_of
 from keras_transfer.core.files import read_json
 from keras_transfer.core.lazy import tf
 from keras_transfer.serving.portable.folder import FORMATS
@@ -94,11 +94,9 @@ def _load_portable(folder):
 
 def _of_portable(model):
     rows = model.facts["rows"]
-    if rows not in ("texts", "pairs of texts"):
-        raise ValueError(
-            "A `Predictor` requires a model that expects one string for each row and input. Call "
-            f"`predict.Model(folder).predict(...)` with {rows}. Received: the export of a `{model.facts['task']}`"
-        )
+    rule = "A `Predictor` requires a model that expects one string for each row and input. Call"
+    advice = f"`predict.Model(folder).predict(...)` with {rows}."
+    expect(rows in ("texts", "pairs of texts"), f"{rule} {advice}", task=model.facts["task"])
     inputs = ["question", "context"] if model.facts["answers"] == "spans" else ["text", "text_pair"]
     inputs = inputs[: 1 if rows == "texts" else 2]
 
@@ -127,12 +125,9 @@ def _load_saved_model(folder):
 
 def _of_saved_model(function, signature):
     inputs = function.structured_input_signature[1]
-    unusual = [name for name, spec in inputs.items() if spec.shape.rank != 1 or spec.dtype != "string"]
-    if unusual:
-        raise ValueError(
-            "A `Predictor` requires a signature that expects one string for each row and input. "
-            f"Received: signature={signature!r}, whose input {unusual[0]!r} is {inputs[unusual[0]]}"
-        )
+    unusual = {name: spec for name, spec in inputs.items() if spec.shape.rank != 1 or spec.dtype != "string"}
+    rule = "A `Predictor` requires a signature that expects one string for each row and input."
+    expect(not unusual, rule, signature=signature, inputs=unusual)
 
     def answer(texts, batch_size):
         return _in_batches(function, texts, batch_size)

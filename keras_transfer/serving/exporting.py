@@ -190,13 +190,9 @@ def export(
     if adapters is not None:
         check_adapters(model, adapters)
     signatures = model.signatures(pairs)  # Raises an error if the task cannot answer requests.
-    if jit_compile and not (
-        "jit_compile" in inspect.signature(model.signatures).parameters and "serving_default" in signatures
-    ):
-        raise ValueError(
-            "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`. "
-            f"Received: jit_compile={jit_compile!r} and a `{type(model).__name__}`"
-        )
+    has_loop = "jit_compile" in inspect.signature(model.signatures).parameters and "serving_default" in signatures
+    rule = "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`."
+    expect(has_loop or not jit_compile, rule, jit_compile=jit_compile, task=type(model).__name__)
     limits = {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
     if format == "savedmodel":
         tested = {"quantization": quantization, "texts": texts, **limits}
@@ -244,12 +240,12 @@ def _names_no_temporary_folder(record):
 def _check_weights(model):
     """Raises a `ValueError` if a weight is not finite. The exported model would answer with arbitrary labels."""
     for weight in model.weights:
-        if keras.backend.is_float_dtype(weight.dtype) and not keras.ops.all(keras.ops.isfinite(weight)):
-            raise ValueError(
-                "The weights of the model must be finite numbers. Its training has probably diverged: train it again "
-                f"with a lower learning rate, from the pretrained weights. Received: {weight.path} with values that "
-                "are not finite"
-            )
+        expect(
+            not keras.backend.is_float_dtype(weight.dtype) or keras.ops.all(keras.ops.isfinite(weight)),
+            "The weights of the model must be finite numbers. Its training has probably diverged: train it again with "
+            "a lower learning rate, from the pretrained weights.",
+            weight=weight.path,
+        )
 
 
 def _names(labels, own):

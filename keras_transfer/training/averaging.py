@@ -105,12 +105,12 @@ class ValidatedAverages(RunCallback):
         self._fits, self._trained, self._means = True, None, None
         callbacks = self.progress.callbacks or []
         others = [callback for callback in callbacks if isinstance(callback, _KEEP_OTHER_WEIGHTS)]
-        if others and optimizers.keeps_averages(self.model.optimizer):
-            raise ValueError(
-                "This `fit` itself validates and keeps the means of the weights. Leave `SwapEMAWeights` out, and use "
-                f"`callbacks.TrainingCheckpoint` instead of `BackupAndRestore`. Received: {type(others[0]).__name__} "
-                f"with {type(self.model.optimizer).__name__}, which averages weights"
-            )
+        expect(
+            not others or not optimizers.keeps_averages(self.model.optimizer),
+            "This `fit` itself validates and keeps the means of the weights. Leave `SwapEMAWeights` out, and use "
+            "`callbacks.TrainingCheckpoint` instead of `BackupAndRestore`.",
+            callbacks=[type(callback).__name__ for callback in others],
+        )
 
     def on_train_end(self, logs=None):
         self._fits, self._trained, self._means = False, None, None

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.expect import integer
+from keras_transfer.core.expect import expect, integer
 from keras_transfer.core.names import check_arguments
 from keras_transfer.metrics import TextMetric, check_counts, list_of_texts
 from keras_transfer.training.progress import RunCallback
@@ -82,13 +82,12 @@ class GenerationMetrics(RunCallback):
                 f"Received: {(wrong[0] if metrics else metrics)!r:.100}"
             )
         names = [name for metric in metrics for name in metric.result_names]
-        if len(set(names)) < len(names):
-            raise ValueError(f"The names of results must be unique. Pass `name=...` to metrics. Received: {names}")
+        rule = "The names of results must be unique. Pass `name=...` to metrics."
+        expect(len(set(names)) == len(names), rule, names=names)
         self.sources = list_of_texts(sources, "sources")
         references = [metric.references(targets, "targets") for metric in metrics]
         check_counts(self.sources, references[0], "sources", "targets")
-        if not self.sources:
-            raise ValueError("`sources` must have at least one row. Received: no rows")
+        expect(self.sources, "`sources` must have at least one row.", sources=self.sources)
         self.sources, self.targets = self.sources[:limit], references[0][:limit]
         self.metrics, self.batch_size, self.limit, self.prefix, self.seed = metrics, batch_size, limit, prefix, seed
         self.generation, self.texts = generation, None
@@ -125,11 +124,9 @@ class GenerationMetrics(RunCallback):
                     f"`GenerationMetrics` must come before the callbacks that monitor its results. Received: {kind} "
                     f"with monitor={monitor!r} before it"
                 )
-            if getattr(callback, "mode", None) == "auto":
-                raise ValueError(
-                    f"Keras does not know whether {monitor!r} should rise or fall. Pass `mode={modes[monitor]!r}` to "
-                    f"`{kind}`. Received: mode='auto'"
-                )
+            mode, advice = getattr(callback, "mode", None), f"Pass `mode={modes[monitor]!r}` to `{kind}`."
+            rule = f"Keras does not know whether {monitor!r} should rise or fall. {advice}"
+            expect(mode != "auto", rule, mode=mode)
 
     def on_epoch_end(self, epoch, logs=None):
         self.texts = self.model.generate(self.sources, **self._options())

@@ -172,11 +172,8 @@ def _regroup(defaults, groups):
     regrouped = LayerGroups()
     for name, pattern in groups:
         found = [pair for pair in rest if re.search(pattern, pair[0].path)]
-        if not found:
-            raise ValueError(
-                "Each expression in `groups` must match a path that no earlier group has taken. Remaining paths: "
-                f"{[weight.path for weight, _ in rest]}. Received: {(name, pattern)!r}"
-            )
+        rule = "Each expression in `groups` must match a path that no earlier group has taken. Remaining paths:"
+        expect(found, f"{rule} {[weight.path for weight, _ in rest]}.", group=(name, pattern))
         kinds, new = {group.kind for _, group in found}, any(not group.pretrained for _, group in found)
         kind = kinds.pop() if len(kinds) == 1 else "other"
         regrouped.append(LayerGroup(name, kind, [weight for weight, _ in found], len(regrouped), not new, []))

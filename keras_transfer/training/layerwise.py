@@ -357,18 +357,15 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 
     def _check_file(self, missing):
         paths = {record.path for record in self._records}
-        if len(self._saved_for) == len(paths) and self._saved_for != paths:
-            raise ValueError(
-                "The trainable weights must have the same paths as in the file. Name each layer, so that its paths do "
-                "not change. "
-                f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
-            )
+        expect(
+            len(self._saved_for) != len(paths) or self._saved_for == paths,
+            "The trainable weights must have the same paths as in the file. Name each layer, so that its paths do not "
+            f"change. Expected: {sorted(self._saved_for)}.",
+            paths=sorted(paths),
+        )
         lost = [key for key in missing if key.endswith((":start", ":importance"))]
-        if lost:
-            raise ValueError(
-                "The file must contain the state of the penalty. Save the model again with this optimizer. "
-                f"Received: a file that lacks {lost}"
-            )
+        rule = "The file must contain the state of the penalty. Save the model again with this optimizer."
+        expect(not lost, rule, missing=lost)
 
     def _named_variables(self):
         """Yields `(key, variable)`. A key contains group, weight and slot, as model or file may lack frozen weights."""

@@ -217,23 +217,17 @@ class EWC(Penalty):
         self.fisher = fisher
         expect(isinstance(fisher or {}, dict), "`fisher` must be a dict from weight paths to arrays.", fisher=fisher)
         for path, values in (fisher or {}).items():
-            if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
-                raise ValueError(
-                    "The values of `fisher` must be finite and at least 0. Estimate them again with `estimate_fisher`. "
-                    f"Received: invalid values for {path!r}"
-                )
+            rule = "The values of `fisher` must be finite and at least 0. Estimate them again with `estimate_fisher`."
+            expect(np.all(np.isfinite(values)) and np.min(values, initial=0.0) >= 0, rule, path=path)
         self.groups = selection_for_config(groups)
         self._complete = fisher is not None
 
     def select(self, groups):
         chosen = groups if self.groups is None else select_groups(groups, self.groups)
         known = {group.name for group in chosen if any(self._values(weight) is not None for weight in group.variables)}
-        if self.fisher is not None and not known:
-            paths = [weight.path for group in chosen for weight in group.variables]
-            raise ValueError(
-                "`fisher` must contain at least one weight of the layer groups. "
-                f"Expected some of {paths}. Received: {list(self.fisher)}"
-            )
+        paths = [weight.path for group in chosen for weight in group.variables]
+        rule = f"`fisher` must contain at least one weight of the layer groups. Expected some of {paths}."
+        expect(self.fisher is None or known, rule, fisher=list(self.fisher or ()))
         # `check` warns about pretrained weights that `fisher` lacks. A new head is not part of the earlier task.
         return [group for group in chosen if self.groups is not None or group.pretrained or group.name in known]
 
@@ -242,11 +236,8 @@ class EWC(Penalty):
             return
         paths = [weight.path for weight in weights]
         missing = [path for path in paths if find_path(self.fisher, path) is None]
-        if len(missing) == len(paths):
-            raise ValueError(
-                "`fisher` must contain at least one weight that trains. "
-                f"Expected some of {paths}. Received: {list(self.fisher)}"
-            )
+        rule = f"`fisher` must contain at least one weight that trains. Expected some of {paths}."
+        expect(len(missing) < len(paths), rule, fisher=list(self.fisher))
         if missing:
             log.warning("The penalty does not apply to these weights, for which `fisher` has no values: %s", missing)
 

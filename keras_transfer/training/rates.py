@@ -49,8 +49,8 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
     factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
     selections = {}
     for selection, rate in (rates or {}).items():
-        if not (is_number(rate) and 0 <= rate < float("inf")):
-            raise ValueError(f"The values of `rates` must be at least 0. Received: {selection!r}: {rate!r}")
+        is_rate = is_number(rate) and 0 <= rate < float("inf")
+        expect(is_rate, "The values of `rates` must be at least 0.", rates={selection: rate})
         for group in select_groups(groups, selection):
             if group.name in selections:
                 raise ValueError(
@@ -174,16 +174,10 @@ def check_pattern(optimizer):
             "and neither are optimizers that wrap another one: wrap the `LayerwiseOptimizer` instead, for example "
             f"`LossScaleOptimizer(LayerwiseOptimizer(FusedAdamW()))`. Received: {kind.__name__}"
         )
-    if optimizer.built:
-        raise ValueError(
-            "`optimizer` must not be built, because its state would be lost. Pass a new one. "
-            f"Received: a built {type(optimizer).__name__}"
-        )
-    if optimizers.excludes_from_decay(optimizer):
-        raise ValueError(
-            "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of "
-            f"`LayerwiseOptimizer`. Received: {type(optimizer).__name__} with exclusions"
-        )
+    rule = "`optimizer` must not be built, because its state would be lost. Pass a new one."
+    expect(not optimizer.built, rule, optimizer=optimizer)
+    rule = "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of"
+    expect(not optimizers.excludes_from_decay(optimizer), f"{rule} `LayerwiseOptimizer`.", optimizer=optimizer)
 
 
 def fine_tuning_rate(model):

@@ -130,11 +130,9 @@ class Stages(RunCallback):
     def _decide(self):
         model, other = self.model, getattr(self.model, "deciding", None)
         if other is not None and other is not self:
-            if other.params is self.params:  # All callbacks of a `fit` share this dict.
-                raise ValueError(
-                    "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`. "
-                    f"Received: {type(other).__name__} and {type(self).__name__}"
-                )
+            rule = "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`."
+            # All callbacks of a `fit` share this dict.
+            expect(other.params is not self.params, rule, callbacks=[type(other).__name__, type(self).__name__])
             other.close()  # An earlier `fit` failed.
         model.deciding = self
         self._fitted = model  # On JAX, `self.model` copies all weights out of a running `fit`.

@@ -129,10 +129,8 @@ class TrainingCheckpoint(RunCallback):
 
     def on_train_begin(self, logs=None):
         self.close()  # An earlier `fit` may have failed.
-        if not self.model.built:
-            raise ValueError(
-                f"The model must be built. Call `build` before `fit()`, or add an `Input`. Received: {self.model!r}"
-            )
+        rule = "The model must be built. Call `build` before `fit()`, or add an `Input`."
+        expect(self.model.built, rule, model=self.model)
         self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
         self._user_epoch = trainer.initial_epoch(self.model)
         self.stopped_by, self._received, self._caught, self._resume = None, None, None, None
@@ -199,11 +197,8 @@ class TrainingCheckpoint(RunCallback):
         self.progress.on_epoch_begin(epoch)
         if self._resume is not None:
             stored, self._resume = self._resume, None
-            if epoch != stored.state["epoch"]:
-                raise ValueError(
-                    f"The training checkpoint resumes in epoch {stored.state['epoch']}, counted from 0. Do not pass "
-                    f"`initial_epoch`. Received: epoch {epoch}"
-                )
+            rule = f"The training checkpoint resumes in epoch {stored.state['epoch']}, counted from 0."
+            expect(epoch == stored.state["epoch"], f"{rule} Do not pass `initial_epoch`.", epoch=epoch)
             self._restore(stored)
             self._short_epoch.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Your input ran out of data")  # Keras expects a whole epoch.

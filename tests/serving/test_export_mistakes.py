@@ -151,7 +151,7 @@ test_only_a_task_with_a_preprocessor_is_exported = check_errors(
 
 
 def test_only_a_model_that_generates_text_has_a_loop_to_compile(classifier, tmp_path):
-    with pytest.raises(ValueError, match="such as a `CausalLM`. Received: jit_compile=True and a `TextClassifier`"):
+    with pytest.raises(ValueError, match="such as a `CausalLM`. Received: jit_compile=True, task='TextClassifier'"):
         serving.export(classifier, tmp_path / "served", jit_compile=True)
 
 

@@ -51,11 +51,8 @@ def check_portable(model, format, quantization, texts, pairs, limits):
     kind = kind_of_answers(model)
     least, rule = limits["min_equal_labels"], f"A `{_name(model)}` has no labels. Use `max_difference` instead."
     expect(kind not in ("values", "embedding") or least is None, rule, min_equal_labels=least)
-    if is_quantized(model):
-        raise ValueError(
-            f"The format {format!r} does not support a model that Keras has quantized. Export the float model with "
-            f"`quantization='int8_dynamic'`. Received: a quantized `{type(model).__name__}`"
-        )
+    rule = f"The format {format!r} does not support a model that Keras has quantized. Export the float model with"
+    expect(not is_quantized(model), f"{rule} `quantization='int8_dynamic'`.", model=_name(model))
     layers = [layer for layer in layer_tracking.layers_in(model) if layer.compute_dtype in ("bfloat16", "float16")]
     if layers:
         raise ValueError(
@@ -64,11 +61,9 @@ def check_portable(model, format, quantization, texts, pairs, limits):
             f"weights of this one, and export it. Received: the dtype policy {layers[0].dtype_policy.name!r}"
         )
     preprocessor = model.preprocessor
-    if not isinstance(preprocessor, TokenPreprocessor):
-        raise ValueError(
-            f"The format {format!r} requires a `TokenPreprocessor` or a `BertPreprocessor`. Use "
-            f"`format='savedmodel'`, which contains any preprocessor. Received: {type(preprocessor).__name__}"
-        )
+    rule = f"The format {format!r} requires a `TokenPreprocessor` or a `BertPreprocessor`. Use `format='savedmodel'`,"
+    is_supported = isinstance(preprocessor, TokenPreprocessor)
+    expect(is_supported, f"{rule} which contains any preprocessor.", preprocessor=type(preprocessor).__name__)
     try:
         fast_content(preprocessor.tokenizer, preprocessor.packing)
     except NotImplementedError as error:

@@ -109,7 +109,7 @@ def test_other_rows_of_the_same_number_are_an_error_within_an_epoch_and_a_warnin
 
 def test_another_initial_epoch_is_an_error(tmp_path):
     crash(tmp_path / "first epoch", 6, make=linear)
-    with pytest.raises(ValueError, match="resumes in epoch 0, counted from 0.*Received: epoch 1"):
+    with pytest.raises(ValueError, match="resumes in epoch 0, counted from 0.*Received: epoch=1"):
         fit(linear(), TrainingCheckpoint(tmp_path / "first epoch"), initial_epoch=1)
 
 
