@@ -102,7 +102,10 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda tmp_path: export(tmp_path, task(dtype="mixed_float16"), format="onnx"),
         "requires a model that computes in float32. ... Received: the dtype policy 'mixed_float16'",
     ),
-    (lambda tmp_path: export(tmp_path, with_elmo()), "format='savedmodel' ... Received: ElmoPreprocessor"),
+    (
+        lambda tmp_path: export(tmp_path, with_elmo()),
+        "format='savedmodel' ... Received: preprocessor='ElmoPreprocessor'",
+    ),
     (
         lambda tmp_path: export(tmp_path, with_adapters(), adapters=["a", "b"]),
         "Only a SavedModel can choose an adapter for each row. Received: format='litert', adapters=['a', 'b']",

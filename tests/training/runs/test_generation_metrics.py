@@ -120,7 +120,7 @@ test_mistakes_are_errors_before_the_first_step = check_errors(
     (lambda: GenerationMetrics(["a"], ["b"], [Chrf(), "bleu"]), "or a list of them. Received: 'bleu'"),
     (lambda: GenerationMetrics(["a"], ["b"], [Chrf(), Chrf()]), "must be unique. Pass `name=...` to metrics"),
     (lambda: GenerationMetrics(["a"], ["b"], Chrf(), limit=0), "`limit` must be an integer of at least 1"),
-    (lambda: run(max_length=3), TypeError, "`Seq2SeqLM.generate` has no argument `max_length`"),
+    (lambda: run(max_tokens=3), TypeError, "`Seq2SeqLM.generate` has no argument `max_tokens`"),
     (lambda: run(num_sequences=2), TypeError, "`Seq2SeqLM.generate` has no argument `num_sequences`"),
     (lambda: run(sampler="best"), "best"),
     (classifier, "requires a `Seq2SeqLM` or `CausalLM` with a preprocessor. Received: TextClassifier"),

@@ -233,7 +233,7 @@ MISTAKES = {
     ),
     "two callbacks": (
         [ChainThaw(), SequentialUnfreezing()],
-        "in one `StagedTraining`. Received: ChainThaw and SequentialUnfreezing",
+        r"in one `StagedTraining`. Received: callbacks=\['ChainThaw', 'SequentialUnfreezing'\]",
     ),
     "change by another callback": (
         [StagedTraining(HEAD_THEN_ALL), FreezesInTheMiddle()],
