@@ -176,11 +176,10 @@ def choice_columns(x):
     return contexts, choices
 
 
-def choice_batches(contexts, choices, y, preprocessor, batch_size, shuffle, sample_weight):
+def choice_batches(contexts, choices, y, *, preprocessor, **options):
     """Returns pairs of contexts and choices, from `choice_columns`, as batches of inputs [batch, choices, length]."""
     pairs = np.repeat(contexts, len(choices[0])), to_columns([choice for row in choices for choice in row])
-    options = {"batch_size": batch_size, "shuffle": shuffle}
-    return _batches(pairs, "parts", y, preprocessor, sample_weight, len(choices[0]), **options)
+    return _batches(pairs, "parts", y, preprocessor, width=len(choices[0]), **options)
 
 
 def _lists(choices):

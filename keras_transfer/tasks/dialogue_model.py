@@ -62,10 +62,10 @@ class DialogueReader(NextTokenReader):
     def batch_of(self, parts):
         return (list(parts),)
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+    def batches(self, columns, y, sample_weight=None, **options):
         rule = "A `DialogueModel` makes its targets from the examples. Leave `y` and `sample_weight` out."
         expect(y is None and sample_weight is None, rule, y=y, sample_weight=sample_weight)
-        return self.candidates(with_candidates(columns, self.num_candidates), batch_size, shuffle)
+        return self.candidates(with_candidates(columns, self.num_candidates), **options)
 
     def inputs(self, x):
         return self.in_one_batch(x)

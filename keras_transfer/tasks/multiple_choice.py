@@ -43,10 +43,10 @@ class ChoiceReader(Reader):
             )
         return x, *others
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+    def batches(self, columns, y, **options):
         if y is not None:
             check_class_labels(y, len(columns[1][0]))
-        return choice_batches(*columns, y, self.preprocessor, batch_size, shuffle, sample_weight)
+        return choice_batches(*columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):
         return self.in_one_batch(x)

@@ -28,8 +28,7 @@ WINDOWS = ("mean", "max")
 class SiameseReader(Reader):
     """Accepts pairs of texts that the encoder processes separately."""
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+    def batches(self, columns, y, **options):
         return part_batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):

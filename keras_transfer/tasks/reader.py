@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.data import batches
 from keras_transfer.tasks.input_checks import no_outputs
 from keras_transfer.text import Preprocessor, is_text, preprocess, to_columns
@@ -28,6 +29,8 @@ class Reader:
         takes_lists: Boolean. Whether a row may have a list of strings, such as words or choices.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
+        instead_of_call: String. What answers for raw data if the model cannot be called on it, since a row of the user
+            may have several rows of inputs, or needs targets. `None` if it can.
         fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
     """
 
@@ -35,6 +38,7 @@ class Reader:
     takes_texts = takes_pairs = True
     takes_lists = takes_windows = False
     makes: tuple[str, ...] = ()
+    instead_of_call: str | None = None
     fitted_on: str | None = None
 
     def __init__(self, preprocessor, instead=None):
@@ -42,11 +46,8 @@ class Reader:
 
     def require(self):
         """Raises a `ValueError` if raw data cannot be prepared, because there is no preprocessor."""
-        if self.preprocessor is None:
-            raise ValueError(
-                "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
-                "Received: preprocessor=None"
-            )
+        rule = "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids."
+        expect(self.preprocessor is not None, rule, preprocessor=None)
 
     def require_whole(self, action):
         """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`).
@@ -86,13 +87,14 @@ class Reader:
             x = tuple(list(column) for column in x)
         return x, *others
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        """Returns columns and encoded labels as `Batches`."""
-        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+    def batches(self, columns, y, **options):
+        """Returns columns and encoded labels as `Batches`, given `batch_size`, `shuffle` and `sample_weight`."""
         return batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):
         """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""
+        rule = f"The task can be called on prepared inputs only. Use {self.instead_of_call}."
+        expect(self.instead_of_call is None, rule, x=x)
         self.require()
         self.require_columns(x)
         columns = x if isinstance(x, tuple) else (x,)
@@ -111,7 +113,7 @@ class Reader:
     def in_one_batch(self, x):
         """Returns the encoder's inputs of raw data in memory, as the only batch of `batches`."""
         self.require()
-        return self.batches(self.columns(x), None, None, ALL_ROWS, False)[0][0]
+        return self.batches(self.columns(x), None, batch_size=ALL_ROWS, shuffle=False)[0][0]
 
 
 class TextReader(Reader):

@@ -155,13 +155,13 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     if batch_size is None:
         replicas, _ = replicas_of(task)
         batch_size = -(-32 // replicas) * replicas
-    options = rows.weights, batch_size, shuffle
+    options = {"sample_weight": rows.weights, "batch_size": batch_size, "shuffle": shuffle}
     if isinstance(columns, dict):
-        data = _batch_arrays(task, columns, y, *options)
+        data = _batch_arrays(task, columns, y, **options)
     else:
         # The preprocessor may have changed since the task was created.
         check_sizes(task.preprocessor, task.encoder, getattr(task.encoder, "vocabulary_size", None))
-        data = task.reader.batches(columns, y, *options)
+        data = task.reader.batches(columns, y, **options)
     if seed is not None:
         data.seed = seed
     return _complete(task, method, data, class_weight)

@@ -258,6 +258,8 @@ class SpanExtractor(Task):
 class SpanReader(Reader):
     """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers."""
 
+    instead_of_call = "`answer(questions, contexts)`, since a long context has several rows"
+
     def __init__(self, preprocessor, doc_stride, overlap):
         super().__init__(preprocessor, "`answer(questions, contexts)` for texts")
         self.doc_stride, self.overlap = doc_stride, overlap
@@ -265,23 +267,9 @@ class SpanReader(Reader):
     def columns(self, x):
         return span_columns(x)
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        return span_batches(
-            columns,
-            y,
-            preprocessor=self.preprocessor,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            sample_weight=sample_weight,
-            doc_stride=self.doc_stride,
-            overlap=self.overlap,
-        )
-
-    def inputs(self, x):
-        raise ValueError(
-            "A `SpanExtractor` can be called on prepared inputs only, since a long context has several rows. Use "
-            f"`answer(questions, contexts)`. Received: {x!r:.100}"
-        )
+    def batches(self, columns, y, **options):
+        options |= {"doc_stride": self.doc_stride, "overlap": self.overlap}
+        return span_batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def restore(self, data, predict):
         # Batches of different lengths have outputs of different lengths.

@@ -61,6 +61,7 @@ class SequenceReader(Reader):
     """
 
     takes_pairs = False
+    instead_of_call = "`generate(sources)` for texts"
     makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
 
     def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):
@@ -82,27 +83,21 @@ class SequenceReader(Reader):
             )
         return texts
 
-    def inputs(self, x):
-        raise ValueError(
-            "A `Seq2SeqLM` can be called on prepared inputs only, a dict with `decoder_token_ids`. Use "
-            f"`generate(sources)` for texts. Received: {x!r:.100}"
-        )
-
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+    def batches(self, columns, y, sample_weight=None, **options):
         self.require()
         if y is None:  # The labels have an objective, or raise an error.
-            return super().batches(columns, None, sample_weight, batch_size, shuffle)
+            return super().batches(columns, None, sample_weight=sample_weight, **options)
         count = len(columns)
         y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
         rule = "`sample_weight` must have one weight for each pair of texts."
         expect(sample_weight is None or np.ndim(sample_weight) == 1, rule, shape=np.shape(sample_weight))
-        check_batch_size(self.preprocessor, batch_size, count, False)
+        check_batch_size(self.preprocessor, options["batch_size"], count, False)
         self.check_tokenizer()
         inputs = self.sources(columns)
         _check_lengths(real_lengths(inputs), "source", columns)
         ids, real = self._targets(y)
         contents = Contents(prepare=self._item, real_labels=real)
-        return Batches.of(inputs, ids, sample_weight, contents, batch_size=batch_size, shuffle=shuffle)
+        return Batches.of(inputs, ids, sample_weight, contents, **options)
 
     def sources(self, texts):
         """Returns the inputs of the encoder for source texts with the prefix, arrays `[rows, length]`."""

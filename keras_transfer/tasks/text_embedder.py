@@ -66,10 +66,9 @@ class EmbedderReader(Reader):
         parts = super().batch_of(parts)
         return (parts,) if len(parts) > 1 and all(is_text(part) for part in parts) else parts
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+    def batches(self, columns, y, **options):
         if not isinstance(columns, tuple):
-            return super().batches(columns, y, sample_weight, batch_size, shuffle)
-        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+            return super().batches(columns, y, **options)
         return part_batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):
@@ -254,7 +253,7 @@ class TextEmbedder(Task):
         if prompt_name is not None and len(data):
             self.reader.require()
             prompt = prompt_of(self.prompts, prompt_name)
-            data = self.reader.batches(with_prompt(data, prompt), None, None, batch_size or 32, False)
+            data = self.reader.batches(with_prompt(data, prompt), None, batch_size=batch_size or 32, shuffle=False)
         return check_numbers(np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32"))
 
     def similarity(self, first: Any, second: Any, *, verbose: str | int = 0) -> np.ndarray:

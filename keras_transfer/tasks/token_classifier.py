@@ -41,6 +41,7 @@ class WordReader(Reader):
     """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs."""
 
     takes_lists = True
+    instead_of_call = "`predict` or `predict_words`, since a long sentence has several rows"
 
     def __init__(self, preprocessor, labels):
         super().__init__(preprocessor)
@@ -66,18 +67,11 @@ class WordReader(Reader):
         # Sentences must be lists, because a tuple is a pair of columns.
         return tuple(list(part) if isinstance(part, tuple) else part for part in parts)
 
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.labels.names}
-        batches = word_batches(columns, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
+    def batches(self, columns, y, **options):
+        batches = word_batches(columns, y, preprocessor=self.preprocessor, label_names=self.labels.names, **options)
         if self.labels.field is not None:
             warn_of_impossible(batches, self.labels.names, self.labels.field.allowed)
         return batches
-
-    def inputs(self, x):
-        raise ValueError(
-            "A `TokenClassifier` can be called on prepared inputs only, since a long sentence has several rows. Use "
-            f"`predict` or `predict_words` for sentences and texts. Received: {x!r:.100}"
-        )
 
     def restore(self, data, predict):
         layout = data.contents.layout

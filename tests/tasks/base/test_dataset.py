@@ -112,7 +112,9 @@ def test_an_encoder_may_take_one_array_or_a_list_of_them(structure, recwarn):
 def test_the_data_are_prepared_once(monkeypatch):
     model, calls = tagger(), []
     make = model.reader.batches
-    monkeypatch.setattr(model.reader, "batches", lambda *arguments: [calls.append(1), make(*arguments)][1])
+    monkeypatch.setattr(
+        model.reader, "batches", lambda *given, **options: [calls.append(1), make(*given, **options)][1]
+    )
     assert [row.shape for row in model.predict(WORDS, verbose=0)] == [(3, len(NAMES)), (1, len(NAMES))]
     assert len(calls) == 1
 

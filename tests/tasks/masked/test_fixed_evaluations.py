@@ -124,7 +124,9 @@ def test_each_fit_draws_others_with_a_seed_and_the_same_as_another_model(make, o
         keras.utils.set_random_seed(0)
         task = compiled(make(objective))
         data = {"texts": TEXTS, "loader": Loader()}.get(form)
-        data = task.reader.batches(task.reader.columns(TEXTS), None, None, 4, True) if data is None else data
+        data = (
+            task.reader.batches(task.reader.columns(TEXTS), None, batch_size=4, shuffle=True) if data is None else data
+        )
         return [task.fit(data, batch_size=4, verbose=0).history["loss"][0] for _ in range(2)]
 
     first, second = losses(), losses()
