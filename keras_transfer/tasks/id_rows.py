@@ -29,22 +29,17 @@ def prepared_rows(ids):
     all ids are real tokens.
     """
     if isinstance(ids, dict):
-        if "token_ids" not in ids:
-            raise ValueError(f"A dict of prepared ids must contain `token_ids`. Received: {list(ids)}")
+        expect("token_ids" in ids, "A dict of prepared ids must contain `token_ids`.", keys=list(ids))
         token_ids = np.asarray(ids["token_ids"])
         mask = np.asarray(ids.get("padding_mask", np.ones(token_ids.shape)))
-        if token_ids.ndim != 2 or token_ids.shape != mask.shape:
-            raise ValueError(
-                "`token_ids` and `padding_mask` must have the shape [batch, length]. "
-                f"Received: shapes {token_ids.shape} and {mask.shape}"
-            )
+        rule = "`token_ids` and `padding_mask` must have the shape [batch, length]."
+        is_table = token_ids.ndim == 2 and token_ids.shape == mask.shape
+        expect(is_table, rule, token_ids=token_ids.shape, padding_mask=mask.shape)
         return [row[real.astype(bool)].astype("int32") for row, real in zip(token_ids, mask)]
     rows = [np.asarray(row) for row in ids]
-    if wrong := [row for row in rows if row.ndim != 1 or (row.size and row.dtype.kind not in "iu")]:
-        raise ValueError(
-            "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`. "
-            f"Received: {wrong[0]!r:.100}"
-        )
+    rule = "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`."
+    for row in rows:
+        expect(row.ndim == 1 and (not row.size or row.dtype.kind in "iu"), rule, prompt=row)
     return [row.astype("int32") for row in rows]
 
 
@@ -136,8 +131,7 @@ def named_token_id(preprocessor, token, argument):
                 f"`{argument}` must be a token or its id, an integer. Received: {argument}={token!r:.100}"
             ) from error
     found = None if preprocessor is None else preprocessor.token_to_id(token)
-    if found is None:
-        raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
+    expect(found is not None, f"`{argument}` must be a token of the vocabulary.", **{argument: token})
     return found
 
 

@@ -90,7 +90,7 @@ def test_all_prepared_ids_are_real_tokens_without_a_padding_mask(trained, eagerl
     ids = np.array([[2, 5, 6, 3], [2, 7, 8, 3]])
     expected = found.generate({"token_ids": ids, "padding_mask": np.ones_like(ids)}, max_new_tokens=2)
     assert found.generate({"token_ids": ids}, max_new_tokens=2) == expected
-    with pytest.raises(ValueError, match=r"must contain `token_ids`. Received: \['ids'\]"):
+    with pytest.raises(ValueError, match=r"must contain `token_ids`. Received: keys=\['ids'\]"):
         found.generate({"ids": ids})
     with pytest.raises(ValueError, match=r"Received: shapes \(2, 4\) and \(2, 3\)"):
         found.generate({"token_ids": ids, "padding_mask": ids[:, 1:]})
