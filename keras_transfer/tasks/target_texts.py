@@ -61,7 +61,7 @@ class SequenceReader(Reader):
     """
 
     takes_pairs = False
-    instead_of_call = "`generate(sources)` for texts"
+    instead_of_call = "a dict with `decoder_token_ids`, or `generate(sources)` for texts"
     makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
 
     def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):

@@ -92,7 +92,7 @@ def test_all_prepared_ids_are_real_tokens_without_a_padding_mask(trained, eagerl
     assert found.generate({"token_ids": ids}, max_new_tokens=2) == expected
     with pytest.raises(ValueError, match=r"must contain `token_ids`. Received: keys=\['ids'\]"):
         found.generate({"ids": ids})
-    with pytest.raises(ValueError, match=r"Received: shapes \(2, 4\) and \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"Received: token_ids=\(2, 4\), padding_mask=\(2, 3\)"):
         found.generate({"token_ids": ids, "padding_mask": ids[:, 1:]})
 
 
@@ -167,7 +167,7 @@ def test_smoothed_targets_and_validation_split_train():
 
 test_mistakes_are_errors = check_errors(
     (lambda ready: ready.predict(["a"]), "requires prepared inputs. Use `generate(sources)` for texts"),
-    (lambda ready: ready(["a"]), "prepared inputs only, a dict with `decoder_token_ids`"),
+    (lambda ready: ready(["a"]), "prepared inputs only. Use a dict with `decoder_token_ids`"),
     (lambda ready: ready.fit(["a"]), "`fit(sources, targets)`. Received: y=None"),
     (lambda ready: ready.fit(["a"], ["b", "c"]), "Received: 2 targets, 1 texts"),
     (lambda ready: ready.fit(["a"], [1]), "Targets must be texts, one for each source"),
