@@ -126,9 +126,9 @@ class DataMethods(_Task):
             size = kwargs.get("validation_batch_size")
             validation_data = validation_of(self, validation_data, batch_size if size is None else size)
         data = source_of(self, "fit", x, y, sample_weight, batch_size, bool(shuffle), class_weight)
-        kind = kind_of(data) if self.reader.takes_either else None
+        kind = kind_of(self, data)
         if validation_data is not None:
-            check_kind(self, validation_data, kind)
+            check_kind(self, kind_of(self, validation_data), kind)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = sorted(keras.tree.flatten(callbacks or []), key=_writes_states)
         given = getattr(callbacks, "callbacks", callbacks)
@@ -187,7 +187,7 @@ class DataMethods(_Task):
         data = getattr(x, "made_from", None)
         if data is None or not getattr(data, "options", data).one_epoch:
             data = source_of(self, "evaluate", x, y, sample_weight, batch_size)
-            check_kind(self, data, self.fitted_on)
+            check_kind(self, kind_of(self, data), self.fitted_on)
             x = as_pipeline(data)  # Otherwise, Keras's `fit` evaluates the validation data that it has received.
         with mends_failures(self, "test_function", data):
             return super().evaluate(x, verbose=verbose, **kwargs)
@@ -228,7 +228,7 @@ class DataMethods(_Task):
                 return [found[place] for place in places]
             return keras.tree.map_structure(lambda output: output[places], found)
         data = source_of(self, "predict", x, batch_size=batch_size)
-        check_kind(self, data, self.fitted_on)
+        check_kind(self, kind_of(self, data), self.fitted_on)
         if not isinstance(data, (Batches, NoRows)):
             with mends_failures(self, "predict_function", data):
                 return super().predict(as_pipeline(data), verbose=verbose, steps=steps, callbacks=callbacks)
@@ -306,7 +306,7 @@ class DataMethods(_Task):
         if not self.reader.accepts(x):
             return super().predict_on_batch(x)
         data = read_data(self, "predict", x, batch_size=ALL_ROWS)
-        check_kind(self, data, self.fitted_on)
+        check_kind(self, kind_of(self, data), self.fitted_on)
         if isinstance(data, NoRows):
             return self.reader.nothing(self, data.columns)
         predict = super().predict_on_batch

@@ -223,18 +223,13 @@ def no_outputs(task, columns):
     return keras.tree.map_structure(empty, task.output)
 
 
-def kind_of(data):
-    """Returns the kind of the texts in `Batches` or a `Stream`, `"texts"` or `"pairs"`, or `None` if it is neither."""
+def kind_of(task, data):
+    """Returns the kind of `Batches` or a `Stream`, `"texts"` or `"pairs"`, or `None` if it makes no difference."""
     kind = getattr(getattr(data, "contents", None), "kind", None)
-    return kind if kind in _NAMES else None
+    return kind if kind in _NAMES and task.reader.takes_either else None
 
 
-def check_kind(task, data, expected):
-    """Raises a `ValueError` if data has single texts and the task was trained on pairs, or vice versa."""
-    check_kind_of_texts(task, kind_of(data), expected)
-
-
-def check_kind_of_texts(task, kind, expected):
+def check_kind(task, kind, expected):
     """Raises a `ValueError` if a task that was trained on one kind of texts would be used for the other."""
     if task.reader.takes_either and None not in (kind, expected) and kind != expected:
         raise ValueError(

@@ -434,9 +434,9 @@ def batch_of(task, method, x, y, sample_weight, class_weight=None):
     if not isinstance(data, Batches) or not data.has_labels:
         received = "no rows" if isinstance(data, NoRows) else "y=None" if y is None else type(x).__name__
         raise ValueError(f"A batch must have at least one row, and labels. Received: {received}")
-    kind = kind_of(data) if task.reader.takes_either else None
+    kind = kind_of(task, data)
     if method == "test_on_batch":
-        check_kind(task, data, task.fitted_on)
+        check_kind(task, kind, task.fitted_on)
         data = data.replace(one_epoch=True)
     elif data.contents.seed is not None:  # The same seed draws other targets in each step.
         data.epoch = optimizers.batch_count(task.optimizer)

@@ -35,7 +35,7 @@ from keras_transfer.tasks.checks import (
     warn_of_own_lora,
 )
 from keras_transfer.tasks.data_methods import DataMethods
-from keras_transfer.tasks.input_checks import check_kind_of_texts
+from keras_transfer.tasks.input_checks import check_kind
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import (
     arguments_of,
@@ -272,7 +272,7 @@ class Task(
         """Returns the outputs of one batch of prepared inputs or of raw text."""
         self.head_adapters.check()
         if self.reader.accepts(inputs):
-            check_kind_of_texts(self, "pairs" if isinstance(inputs, tuple) else "texts", self.fitted_on)
+            check_kind(self, "pairs" if isinstance(inputs, tuple) else "texts", self.fitted_on)
             inputs = self.reader.inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
