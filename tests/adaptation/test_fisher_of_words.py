@@ -69,7 +69,7 @@ def test_a_sentence_of_weight_3_counts_three_times_and_an_empty_one_does_not():
 
 def test_without_labels_the_positions_of_words_are_unknown():
     model = tagger()
-    with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
+    with pytest.raises(ValueError, match="which mark the words. Received: labels=None"):
         estimate_fisher(model, word_batches(WORDS, None, preprocessor=model.preprocessor))
     with pytest.raises(ValueError, match="one label for each word"):
         estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], empirical=True)
