@@ -52,7 +52,6 @@ def load_multi30k(
     expect(source != target, "`source` and `target` must be two languages.", source=source)
     names = {"train": ["train"], "validation": ["val", "valid"]}
     names |= {name: [name] for name in sorted(path.name.split(".")[0] for path in pathlib.Path(folder).glob("test*"))}
-
     expected = f"files such as train.{source} and train.{target}"
 
     def files_of(language):

@@ -89,10 +89,9 @@ def read_table(
     data.label_names  # ["bad", "good"]
     ```
     """
-    given: Any = label_column
-    several = isinstance(given, (list, tuple))
-    label_columns = list(given) if several else [] if given is None else [given]
-    columns = {"text_column": [text_column], "label_column": label_columns}
+    several = isinstance(label_column, (list, tuple))
+    label_columns: Any = label_column if several else [] if label_column is None else [label_column]
+    columns = {"text_column": [text_column], "label_column": list(label_columns)}
     columns["pair_column"] = [] if pair_column is None else [pair_column]
     rule = "`label_column` must be another column than that of the texts."
     others = text_column not in label_columns and (pair_column is None or pair_column not in label_columns)
