@@ -16,19 +16,17 @@ class SacreBleuMetric(TextMetric):
     of_package: str | None = None  # The name of sacrebleu's class.
     names_in_package = {}  # Arguments that are names -> the attribute of sacrebleu's class that lists them.
 
-    def __init__(self, name, **settings):
+    def __init__(self, name):
         super().__init__(name)
         try:
             import sacrebleu
         except ImportError as error:
             raise missing_package(type(self), "sacrebleu", error) from error
         cls = getattr(sacrebleu, self.of_package)
-        known = {argument: getattr(cls, constant) for argument, constant in self.names_in_package.items()}
-        self._settings = {
-            argument: look_up(value, known[argument], f"value of `{argument}`") if argument in known else value
-            for argument, value in settings.items()
-        }
-        self._scorer = cls(**self._settings)
+        for argument, constant in self.names_in_package.items():
+            known = look_up(getattr(self, argument), getattr(cls, constant), f"value of `{argument}`")
+            setattr(self, argument, known)
+        self._scorer = cls(**{argument: value for argument, value in self.get_config().items() if argument != "name"})
 
     def score(self, y_true: Any, y_pred: Any) -> Any:
         # sacrebleu has one list for each number of a reference, with None where a text has fewer.
@@ -47,9 +45,6 @@ class SacreBleuMetric(TextMetric):
                 "without a result"
             )
         return str(self._scorer.get_signature())
-
-    def get_config(self):
-        return {**self._settings, "name": self.name}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -104,15 +99,9 @@ class Bleu(SacreBleuMetric):
         effective_order: bool = False,
         name: str = "bleu",
     ):
-        super().__init__(
-            name,
-            tokenize=tokenize,
-            lowercase=lowercase,
-            smooth_method=smooth_method,
-            smooth_value=smooth_value,
-            max_ngram_order=max_ngram_order,
-            effective_order=effective_order,
-        )
+        self.tokenize, self.lowercase, self.smooth_method = tokenize, lowercase, smooth_method
+        self.smooth_value, self.max_ngram_order, self.effective_order = smooth_value, max_ngram_order, effective_order
+        super().__init__(name)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -158,14 +147,9 @@ class Chrf(SacreBleuMetric):
         whitespace: bool = False,
         name: str = "chrf",
     ):
-        super().__init__(
-            name,
-            char_order=char_order,
-            word_order=word_order,
-            beta=beta,
-            lowercase=lowercase,
-            whitespace=whitespace,
-        )
+        self.char_order, self.word_order, self.beta = char_order, word_order, beta
+        self.lowercase, self.whitespace = lowercase, whitespace
+        super().__init__(name)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -211,10 +195,6 @@ class Ter(SacreBleuMetric):
         case_sensitive: bool = False,
         name: str = "ter",
     ):
-        super().__init__(
-            name,
-            normalized=normalized,
-            no_punct=no_punct,
-            asian_support=asian_support,
-            case_sensitive=case_sensitive,
-        )
+        self.normalized, self.no_punct = normalized, no_punct
+        self.asian_support, self.case_sensitive = asian_support, case_sensitive
+        super().__init__(name)
