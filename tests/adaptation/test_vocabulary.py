@@ -178,5 +178,5 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: trim(tiny.of_vectors()), "Received: model=<TextClassifier ... encoder=<WordVectorEncoder"),
     (lambda: trim(TextClassifier(tiny.encoder(), num_classes=2)), "`BertPreprocessor` ... Received: preprocessor=None"),
     (lambda: trim(adaptation.add_adapters(tiny.classifier(), "lora:r=2")), "`adaptation.merge_adapters` ... ['default"),
-    (lambda: trim(quantized()), "before `quantize` ... quantized model"),
+    (lambda: trim(quantized()), "before `quantize` ... Received: model=<TextClassifier"),
 )
