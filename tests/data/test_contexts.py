@@ -122,7 +122,7 @@ def test_a_preprocessor_without_offsets_is_an_error():
     no_start = TokenPreprocessor(ByteBPETokenizer(VOCABULARY, MERGES), Packing(pad="<pad>"))
     for wrong, message in (
         (ElmoPreprocessor(), "must be a `BertPreprocessor`, or a `TokenPreprocessor`.*preprocessor=<ElmoPreprocessor"),
-        (None, "Received: NoneType"),
+        (None, "Received: preprocessor=None"),
         (no_start, "must have a token in front of the question"),
     ):
         with pytest.raises(ValueError, match=message):
