@@ -61,7 +61,7 @@ def evaluate(model, data, text_column, label_column, adapter, slice_words, repor
         found = analysis.ClassificationReport(labels, outputs, from_logits=False, **options)
     print(found)
     if report is not None:
-        print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")
+        print(f"\nThe report is in {found.to_html(report, title=f'Evaluation of {path}')}")
 
 
 def predict(model, data, text_column, adapter, output, overwrite, workers, **form):

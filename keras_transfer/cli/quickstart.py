@@ -62,7 +62,7 @@ def quickstart(dataset, data_dir, output, recipe, epochs, seed, batch_size, over
         write_card(card, card_facts(model, folder), temporary, replaced=folder)
         model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
         model.save(temporary / MODEL)
-    print(f"\nThe report with pictures is in {folder / REPORT}, and the model in {folder / MODEL}")
+    print(f"\nThe report is in {folder / REPORT}, and the model in {folder / MODEL}")
     print(f"\nThe export is in {folder / EXPORT}. A new process, without keras_transfer, loads it and answers:\n")
     # The log matters only if the process fails.
     fresh = subprocess.run(

@@ -109,7 +109,7 @@ def _train(model, parts, recipe, folder, given):
     else:
         found = analysis.report(model, texts, labels, seed=given.seed)
         print(f"\nValidation data: {found}")
-        print(f"\nThe report with pictures is in {found.to_html(folder / REPORT, title='Validation data')}")
+        print(f"\nThe report is in {found.to_html(folder / REPORT, title='Validation data')}")
     card = checkpoints.ModelCard(
         data_size={name: len(texts) for name, (texts, _) in parts.items()},
         training=scores.training_facts(recipe, given.recipe, given.seed),

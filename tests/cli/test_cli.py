@@ -71,7 +71,7 @@ def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp
     assert f"\nRecipe 'scalar_mix' for minilm-l6: {expected}" in printed
     assert "9/9" in printed and "Held-out questions: 144 rows, 6 classes, " in printed
     page = pathlib.Path(model, "report.html")
-    assert f"The report with pictures is in {page}, and the model in {model}" in printed and page.exists()
+    assert f"The report is in {page}, and the model in {model}" in printed and page.exists()
     for name in [*(f"\n{label} " for label in LABELS), *QUESTIONS]:
         assert name in printed
     assert main(["classify", model, "Who wrote Faust?", "Where is Timbuktu?"]) == 0
