@@ -5,6 +5,7 @@ import re
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json
+from keras_transfer.core.lazy import tf
 
 # Variables of the optimizer in a checkpoint of the pretraining.
 _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
@@ -32,8 +33,6 @@ def _describe(folder):
 
 
 def _readers(folder):
-    import tensorflow as tf
-
     prefix = _prefix(folder)
     try:
         reader = tf.train.load_checkpoint(str(prefix))

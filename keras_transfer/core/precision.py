@@ -7,6 +7,8 @@ import re
 
 import keras
 
+from keras_transfer.core.lazy import tf
+
 PRECISIONS = ("auto", "float32", "mixed_bfloat16")
 _FLAGS = ("avx512_bf16", "amx_bf16")  # The x86 instructions that multiply bfloat16.
 _CAPABILITY = 8.0  # From this compute capability on, GPUs of NVIDIA multiply bfloat16 in their matrix units.
@@ -95,8 +97,6 @@ def _flags_in(cpuinfo):
 
 def _device_of_tensorflow():
     """Returns the kind of the device, and the compute capability of a GPU or None, without starting the devices."""
-    import tensorflow as tf
-
     if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy) or tf.config.list_physical_devices("TPU"):
         return "tpu", None
     gpus = tf.config.list_physical_devices("GPU")

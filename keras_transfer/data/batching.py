@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_transfer.core.arrays import without_float64
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.data.layout import ALONE, Layout, real_lengths
 from keras_transfer.data.planning import (
     MAX_LENGTHS,
@@ -524,6 +525,5 @@ def _rows_of(columns, rows):
 def _take(column, rows, part):
     if column.ndim > 1 and column.dtype != object:
         return column[part[: column.ndim]]
-    import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings.
-
+    # Keras cannot convert NumPy's object arrays of strings.
     return tf.constant(column[rows])

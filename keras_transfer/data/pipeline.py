@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from keras_transfer.core.lazy import tf
+
 
 def as_pipeline(data, may_end_early=False):
     """Returns `Batches` on TensorFlow, or a `Stream`, in the form that Keras's methods should receive.
@@ -23,8 +25,6 @@ def as_pipeline(data, may_end_early=False):
 
 def read_ahead(dataset, made_from):
     """Returns a `tf.data.Dataset` that prepares two batches ahead and knows the data that it was made from."""
-    import tensorflow as tf
-
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
@@ -35,8 +35,6 @@ def read_ahead(dataset, made_from):
 
 def _by_index(data, may_end_early):
     """Returns a `tf.data.Dataset` that reads batches by their index. `from_generator` takes three times as long."""
-    import tensorflow as tf
-
     spec, epoch, count = _spec(data), {}, len(data.planned())
     leaves = tf.nest.flatten(spec)
     may_end_early = may_end_early or len(data) < count
@@ -69,8 +67,6 @@ def _by_index(data, may_end_early):
 
 def of_at_most(dataset, count):
     """Returns a `tf.data.Dataset` whose length is said to be `count`, but which may end earlier."""
-    import tensorflow as tf
-
     # `assert_cardinality` would raise an error at an early end. To TensorFlow, this choice is infinite, so `take` gives
     # it the length `count`. In fact, it ends when the dataset does.
     always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
@@ -100,8 +96,6 @@ def times_class_weights(sample_weight, labels, class_weight, of_places=False):
 
 def _spec(data):
     """Returns the structure of `tf.TensorSpec`s of a batch. An axis varies if it differs between two lengths."""
-    import tensorflow as tf
-
     ends = data.pinned(data.extremes())
     rows = data.options.batch_size if data.options.drop_remainder else None
 

@@ -6,6 +6,7 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute import ALL, Share
 
 MAX_LENGTHS = 6  # A step may be compiled for each length.
@@ -172,8 +173,6 @@ def compiles_each_length():
     """Returns whether Keras compiles a step for each length by default."""
     if keras.backend.backend() != "tensorflow":
         return keras.backend.backend() == "jax"
-    import tensorflow as tf
-
     return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
 
 

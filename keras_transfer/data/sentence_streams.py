@@ -9,6 +9,7 @@ import numpy as np
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.documents import read_documents
 from keras_transfer.core.expect import FLAG, expect, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.layout import Layout
 from keras_transfer.data.planning import Options
@@ -94,8 +95,6 @@ class _Sentences:
     """
 
     def __init__(self, lines, preprocessor):
-        import tensorflow as tf
-
         numbers, tokens, lengths, lines = {BEGIN.encode(): 0, END.encode(): 1}, [], [], iter(lines)
         with tf.device("CPU:0"):
             while part := list(itertools.islice(lines, _CHUNK)):

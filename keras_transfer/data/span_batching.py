@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transfer.core.arrays import row_weights, whole_column
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.data.batching import Batches, Contents
 from keras_transfer.data.layout import Layout, concatenate
 from keras_transfer.text.inputs import check_rows_of_batches, to_columns
@@ -231,8 +232,6 @@ def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=
         questions, contexts: String tensors or lists [examples].
         doc_stride, overlap: Integers, one of which is None. See `span_batches`.
     """
-    import tensorflow as tf
-
     tokenizer, packing, longest = preprocessor.tokenizer, preprocessor.packing, preprocessor.sequence_length
     with tf.device("CPU:0"):
         questions, contexts = (tf.reshape(as_text_tensors(texts), [-1]) for texts in (questions, contexts))
@@ -285,8 +284,6 @@ def windows_in_memory(preprocessor, questions, contexts, doc_stride=None, overla
 
 def _checked(room, longest, begin):
     """Returns the number of tokens that fit next to each question, or raises an error if there are none."""
-    import tensorflow as tf
-
     message = f"A question must leave room for its context within the {longest} tokens of a row."
     if tf.executing_eagerly():
         if len(wrong := np.flatnonzero(room.numpy() < 1)):

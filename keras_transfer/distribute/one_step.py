@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.keras_internals import build_for_step
 
@@ -72,8 +73,6 @@ def traced_with_jax(model, batch):
 
 def traced_with_tensorflow(model, batch):
     """Returns the graph of a training step on TensorFlow, and a function that returns XLA's program of it as text."""
-    import tensorflow as tf
-
     batch = keras.tree.map_structure(tf.convert_to_tensor, batch)
     build_for_step(model, batch)
     step = tf.function(model.train_step, jit_compile=True, autograph=False)

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 
 _writing = contextvars.ContextVar("writing", default=False)  # whether all processes write now
 _started = []  # the strategy of this process, if `initialize` has created one
@@ -62,8 +63,6 @@ def strategy_of(model=None):
         return getattr(model, "distribute_strategy", None)
     if _started:
         return _started[0]
-    import tensorflow as tf
-
     return tf.distribute.get_strategy()
 
 
@@ -131,8 +130,6 @@ def gather(values: np.ndarray, model: keras.Model | None = None) -> np.ndarray:
 
         found = multihost_utils.process_allgather(rows, tiled=True)
     else:
-        import tensorflow as tf
-
         strategy = strategy_of(model)
         parts = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(rows.astype("int32")))
         found = strategy.gather(parts, axis=0).numpy().astype("uint8")

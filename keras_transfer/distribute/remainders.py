@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from keras_transfer.core.lazy import tf
+
 _SURPLUS = "surplus_rows"  # An input [rows, surplus rows]. The step must know its shape, and needs no value of it.
 _OWN = "own_rows"  # An input [rows, 1] on TensorFlow, 1 for the rows of the batch and 0 for those that were added.
 
@@ -44,8 +46,6 @@ def repeat_rows(item, count):
     def repeated(column):
         if isinstance(column, np.ndarray):
             return column[rows]
-        import tensorflow as tf
-
         return tf.gather(column, rows)
 
     inputs, *others = keras.tree.map_structure(repeated, item) if count > own else item

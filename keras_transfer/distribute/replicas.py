@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute.processes import ALL, Share, agree, gather, processes_of, strategy_of, workers_of
 from keras_transfer.keras_internals import accumulation_steps
 from keras_transfer.version import __version__
@@ -33,8 +34,6 @@ def track_loss(model, loss, weight, count):
         weight: Tensor. Number of what its mean is over.
         count: Tensor. Number by which the metric weights the loss of this replica, such as its rows.
     """
-    import tensorflow as tf
-
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     mean = loss
     if replicas > 1:
@@ -61,8 +60,6 @@ def factors_of_means(*counts):
         *counts: Numbers of what each mean is over: of rows, or of words.
     """
     if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas > 1 and not tf.distribute.in_cross_replica_context():
             return _factors_and_sums(counts, replicas)[0]
@@ -71,8 +68,6 @@ def factors_of_means(*counts):
 
 def _factors_and_sums(counts, replicas):
     """Returns the factors of this replica's means over such counts, and the sums of the counts of all replicas."""
-    import tensorflow as tf
-
     counts = [tf.cast(count, "float32") for count in counts]
     sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, counts)
     parts = [tf.math.divide_no_nan(count, total) for count, total in zip(counts, sums)]
@@ -86,8 +81,6 @@ def share_of_loss(loss):
     """
     if keras.backend.backend() != "tensorflow":
         return loss
-    import tensorflow as tf
-
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     return loss if replicas == 1 else loss / replicas
 
@@ -124,8 +117,6 @@ def _check_devices(strategy):
 
     TensorFlow would put their replicas on the devices that it has, where all replicas wait for each other forever.
     """
-    import tensorflow as tf
-
     there = [device.name.rpartition("device:")[2] for device in tf.config.list_logical_devices()]
     own = [device for device in strategy.extended.worker_devices if device.startswith("/job:localhost/")]
     if missing := [name for device in own if (name := device.rpartition("device:")[2]) not in there]:
@@ -147,8 +138,6 @@ def check_distribution(model):
     TensorFlow. Without one, each of several processes would train a model of its own.
     """
     if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
         is_server = isinstance(strategy_of(model), tf.distribute.ParameterServerStrategy)
         rule = (
             "Keras 3 does not train with parameter servers. Use `distribute.initialize()`, whose workers add up their "

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute.processes import agree, processes_of, remember
 
 TIMEOUT = 300  # seconds
@@ -212,8 +213,6 @@ def _integer(variable):
 
 
 def _start_tensorflow(timeout):
-    import tensorflow as tf
-
     addresses, index = _addresses()
     with met(addresses, index, timeout):
         pass

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute.one_step import batches_for_step, traced_with_jax, traced_with_tensorflow
 from keras_transfer.keras_internals import layers_within
 
@@ -287,8 +288,6 @@ def _shown(error):
 
 def _read_tensorflow(model, batch):
     """Reads a step on TensorFlow, whose program is that of XLA."""
-    import tensorflow as tf
-
     graph, program_of = traced_with_tensorflow(model, batch)
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]

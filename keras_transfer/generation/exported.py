@@ -1,5 +1,6 @@
 """The loop of an exported model, which continues requests of any size."""
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.generation.generator import PROMPT_STEP
 
 _POWERS = [2**power for power in range(16)]  # Larger batches keep their size.
@@ -19,8 +20,6 @@ class ExportedLoop:
         """Returns what the generator returns for the dict of tensors `inputs`, without the padding."""
         if not self.jit_compile:
             return self.generator.call(inputs)
-        import tensorflow as tf
-
         rows, length = tf.unstack(tf.shape(inputs["token_ids"]))
         more_rows = _missing_rows(rows)
         padded, before = {"until": inputs["until"]}, 0
@@ -44,7 +43,5 @@ class ExportedLoop:
 
 def _missing_rows(rows):
     """Returns how many rows are missing to the next power of two, an integer tensor."""
-    import tensorflow as tf
-
     place = tf.searchsorted(_POWERS, rows[None])[0]
     return tf.maximum(tf.gather(_POWERS, tf.minimum(place, len(_POWERS) - 1)) - rows, 0)

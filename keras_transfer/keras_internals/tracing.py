@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_transfer.core.lazy import tf
+
 
 def trace_predict(model, batch):
     """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length, but for one rank.
@@ -10,8 +12,6 @@ def trace_predict(model, batch):
     """
     if keras.backend.backend() != "tensorflow" or model.run_eagerly or model.steps_per_execution > 1:
         return
-    import tensorflow as tf
-
     if tf.config.functions_run_eagerly():
         return
     if tf.distribute.has_strategy() or model.distribute_strategy is not tf.distribute.get_strategy():

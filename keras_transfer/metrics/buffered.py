@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
 
 
@@ -138,7 +139,5 @@ def _replica():
     """Returns the number of this replica and the number of replicas under a strategy of TensorFlow."""
     context = None
     if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
         context = tf.distribute.get_replica_context()
     return (0, 1) if context is None else (context.replica_id_in_sync_group, context.num_replicas_in_sync)

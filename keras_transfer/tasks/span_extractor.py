@@ -10,6 +10,7 @@ from keras import ops
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_numpy
 from keras_transfer.core.expect import expect, expects, integer, number
+from keras_transfer.core.lazy import tf
 from keras_transfer.data import (
     Batches,
     check_span_preprocessor,
@@ -297,8 +298,6 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
     Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
     """
-    import tensorflow as tf
-
     infinity = float("inf")
     logits, example, starts, ends = map(tf.convert_to_tensor, (logits, windows.example, windows.starts, windows.ends))
     length = tf.shape(starts)[1]
@@ -358,8 +357,6 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
 def take_characters(texts, starts, ends):
     """Returns parts of texts `[batch]` from one character to another, `""` where the start is negative."""
-    import tensorflow as tf
-
     real = starts >= 0
     return tf.strings.substr(texts, tf.where(real, starts, 0), tf.where(real, ends - starts, 0), unit="UTF8_CHAR")
 

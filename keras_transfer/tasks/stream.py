@@ -10,6 +10,7 @@ import keras
 
 from keras_transfer.core.arrays import is_lazy
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.data import of_at_most, read_ahead
 from keras_transfer.text import is_text
 
@@ -100,8 +101,6 @@ class Stream:
 
     def for_keras(self):
         """Returns a `tf.data.Dataset` of the items, which begins a new epoch whenever it is iterated over."""
-        import tensorflow as tf
-
         found = tf.data.Dataset.from_generator(self._items, output_signature=self.spec)
         if self.count is not None and self.position is None:
             found = found.apply(tf.data.experimental.assert_cardinality(self.count))
@@ -162,8 +161,6 @@ def _spec_of(item, in_parts, is_static, loader):
 
     These are those that a `tf.data.Dataset` declares for what it contains, or with `is_static` all of them.
     """
-    import tensorflow as tf
-
     declared = loader.element_spec if is_tf_dataset(loader) else ()
     declared = declared if isinstance(declared, tuple) else (declared,)
 

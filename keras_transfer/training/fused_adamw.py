@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import keras
 from keras import ops
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.gradients import add_up_rows
 
@@ -88,8 +89,6 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
     def update_step(self, gradient, variable, learning_rate):
         if not self._is_fused():
             return super().update_step(gradient, variable, learning_rate)
-        import tensorflow as tf
-
         weight = variable.value if isinstance(variable, keras.Variable) else variable
         first, second = optimizers.moments_of(self, variable)
         tf.raw_ops.ResourceApplyAdam(
@@ -104,8 +103,6 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
     def _is_fused(self):
         if keras.backend.backend() != "tensorflow" or self.amsgrad:
             return False
-        import tensorflow as tf
-
         return not tf.distribute.has_strategy()
 
     def _scalars(self, rate, dtype):

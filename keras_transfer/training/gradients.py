@@ -4,6 +4,7 @@ import warnings
 
 import keras
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.distribute import first_rows, own_rows, track_loss
 
 
@@ -18,8 +19,6 @@ def add_up_rows(gradients):
     """
     if keras.backend.backend() != "tensorflow":
         return gradients
-    import tensorflow as tf
-
     return [
         tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients
     ]
@@ -40,8 +39,6 @@ def train_step(model, data, weight_of):
     Returns:
         Dict from the names of the loss and the metrics to their values.
     """
-    import tensorflow as tf
-
     data, own = own_rows(data)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     weights = model.trainable_weights
