@@ -77,13 +77,13 @@ def load(source, cls=Encoder, overrides=None, **wanted):
     if converts(source):
         _check_settings(source)
         overrides = {**_epsilon(source), **overrides}
-    wanted = keras_hub.models.Backbone if cls is Encoder else cls
+    cls_in_hub = keras_hub.models.Backbone if cls is Encoder else cls
     rule = f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
-    check(issubclass(wanted, keras_hub.models.Backbone), rule, f"{cls.__name__}.from_pretrained")
+    check(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, f"{cls.__name__}.from_pretrained")
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
     _check_overrides(source, _class_in(source), overrides)
     with _errors_of_keras_hub(source, "the backbone"):
-        backbone = wanted.from_preset(name, **overrides)
+        backbone = cls_in_hub.from_preset(name, **overrides)
     _check_inputs(source, backbone)
     _check_overrides(source, type(backbone), overrides)
     return backbone, None

@@ -179,9 +179,15 @@ def equivalent(name, known):
     return None
 
 
+@functools.cache
+def _own_names():
+    """Returns a dict from the names of functions and classes of other libraries to what to use here."""
+    return {foreign: own for own, names in tables_of_names()["names"].items() for foreign in names.split()}
+
+
 def elsewhere(name):
     """Returns what to use instead of a function or a class of another library, as a string, or None."""
-    by_name = {foreign: own for own, names in tables_of_names()["names"].items() for foreign in names.split()}
+    by_name = _own_names()
     if name not in by_name and (found := _FAMILY.fullmatch(name)):
         name = f"AutoModel{_FAMILIES.get(found[1], found[1])}".replace("ModelTokenizer", "Tokenizer")
     own = by_name.get(name)

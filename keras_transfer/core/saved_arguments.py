@@ -18,6 +18,8 @@ def accepted_arguments(functions):
 class SavedByArguments:
     """Mixin of the classes whose config is the arguments of the constructor, each an attribute of the same name.
 
+    A subclass that keeps an argument elsewhere extends `get_config`, as for any class of Keras.
+
     Attributes:
         assets: Tuple of the names of arguments that are saved as files, and not in the config.
     """
@@ -27,6 +29,8 @@ class SavedByArguments:
     def get_config(self):
         constructors = [vars(base)["__init__"] for base in type(self).__mro__ if "__init__" in vars(base)]
         names = [name for name in accepted_arguments(constructors) if name not in self.assets]
+        if type(self).get_config is not SavedByArguments.get_config:  # A subclass adds what it keeps elsewhere.
+            names = [name for name in names if hasattr(self, name)]
         return {name: _saved(getattr(self, name)) for name in names}
 
     @classmethod

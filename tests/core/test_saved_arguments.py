@@ -28,3 +28,15 @@ def test_the_config_has_all_arguments_but_those_that_are_saved_as_files():
 def test_objects_inside_are_saved_and_made_again():
     again = Named.from_config(Named(inner=Named(["c"], size=4)).get_config())
     assert (again.inner.names, again.inner.size, again.size) == (("c",), 4, 1)
+
+
+def test_a_subclass_adds_an_argument_that_it_keeps_elsewhere():
+    class Own(Base):
+        def __init__(self, label, **options):
+            super().__init__(**options)
+            self._label = label
+
+        def get_config(self):
+            return {"label": self._label, **super().get_config()}
+
+    assert Own("a", seed=3).get_config() == {"label": "a", "size": 1, "seed": 3}

@@ -182,8 +182,7 @@ class AWDLSTMEncoder(Encoder):
         expect(not self.reverse, rule, reverse=True)
         mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
         token_ids = ops.convert_to_tensor(token_ids)
-        batch = token_ids.shape[0]
-        _check_state(state, [(batch, size) for block in self.blocks for size in block.state_size])
+        _check_state(state, [[(token_ids.shape[0], size) for size in block.state_size] for block in self.blocks])
         hidden_states, state = _read(self, token_ids, mask, state)
         return hidden_states[-1], state
 
@@ -244,12 +243,17 @@ class AWDQRNNEncoder(AWDLSTMEncoder):
 
 def _check_state(state, expected):
     """Raises a `ValueError` if a state does not have the expected shapes, as far as its own are known."""
-    shapes = [tuple(getattr(part, "shape", ())) for part in keras.tree.flatten(state)]
-    fits = list(map(len, shapes)) == list(map(len, expected)) and all(
-        None in pair or pair[0] == pair[1] for pairs in map(zip, shapes, expected) for pair in pairs
-    )
+    is_nested = isinstance(state, (list, tuple)) and all(isinstance(block, (list, tuple)) for block in state)
+    shapes = [[tuple(getattr(part, "shape", ())) for part in block] for block in state] if is_nested else []
     rule = f"`state` must be what `empty_state(batch_size)` or the previous step returned, with the shapes {expected}."
-    expect(fits, rule, **({"shapes": shapes} if any(shapes) else {"state": state}))
+    expect(_agree(shapes, expected), rule, **({"shapes": shapes} if is_nested else {"state": state}))
+
+
+def _agree(found, expected):
+    """Returns whether nested shapes are equal, except for sizes that are not known."""
+    if isinstance(expected, (list, tuple)):
+        return len(found) == len(expected) and all(map(_agree, found, expected))
+    return None in (found, expected) or found == expected
 
 
 def _read(layers, token_ids, padding_mask, state=None):

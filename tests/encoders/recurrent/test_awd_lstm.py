@@ -175,8 +175,9 @@ def test_a_folder_without_a_setting_or_with_other_sizes_is_a_clear_error(folder)
 
 test_mistakes_are_clear_errors = check_errors(
     (lambda: make().step(IDS, None), "`state` must be what `empty_state(batch_size)` ... Received: state=None"),
-    (lambda: make().step(IDS, make().empty_state(2)), "with the shapes [(3, 6), (3, 6), ... shapes=[(2, 6), "),
-    (lambda: make().step(IDS, make().empty_state(3)[:2]), "Received: shapes=[(3, 6), (3, 6), (3, 6), (3, 6)]"),
+    (lambda: make().step(IDS, make().empty_state(2)), "with the shapes [[(3, 6), (3, 6)], ... shapes=[[(2, 6), "),
+    (lambda: make().step(IDS, make().empty_state(3)[:2]), "Received: shapes=[[(3, 6), (3, 6)], [(3, 6), (3, 6)]]"),
+    (lambda: make().step(IDS, keras.tree.flatten(make().empty_state(3))), "`state` must be what ... Received: state=["),
     (
         lambda: TextClassifier(make(), num_classes=2, scalar_mix=True),
         "Received: inputs_shape=[(None",
