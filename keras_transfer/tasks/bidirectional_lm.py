@@ -19,6 +19,7 @@ from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.hidden_tokens import in_batches
+from keras_transfer.tasks.labels import check_each
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
@@ -307,7 +308,7 @@ class WordsOnBothSides(TokenTargets):
                 )
             words = np.asarray(inputs["word_ids"])
             rule = f"`word_ids` must be from 0 to {self.count - 1}, the words of the vocabulary."
-            expect(((words >= 0) & (words < self.count)).all(), rule, word_ids=words)
+            check_each(words, (words >= 0) & (words < self.count), rule)
             found = target_words(words, np.asarray(inputs["padding_mask"]), begin, end).astype("int32")
             inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
             return {**inputs, "targets": found}, found

@@ -35,9 +35,9 @@ class HiddenTokens(TokenTargets):
         rows, length = np.shape(inputs["token_ids"])[0], np.shape(inputs["token_ids"])[-1]
         places = check_integers(
             inputs["mask_positions"],
-            f"`mask_positions` must be integers [batch, places] below the length of the texts, {length}, and {UNUSED} "
+            f"`mask_positions` must be integers [batch, places] below the length of the texts, {length}, and negative "
             f"at unused places, for {rows} rows.",
-            *(length, UNUSED, (rows, None)),
+            *(length, -np.inf, (rows, None)),
         )
         if labels is not None and np.shape(labels) != places.shape:
             raise ValueError(

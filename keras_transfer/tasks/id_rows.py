@@ -116,9 +116,10 @@ def max_length_of(task, max_length=None):
     positions = getattr(task.encoder, "max_sequence_length", None)
     default = task.max_length or generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
     default = default if task.max_length or positions is None else min(default, positions)
+    max_length = default if max_length is None else max_length
     rule = f"`max_length` must be at most {positions}, the encoder's number of positions."
-    expect(positions is None or (max_length or 0) <= positions, rule, max_length=max_length)
-    return default if max_length is None else max_length
+    expect(positions is None or max_length <= positions, rule, max_length=max_length)
+    return max_length
 
 
 def named_token_id(preprocessor, token, argument):

@@ -129,7 +129,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         _check_encoder(encoder)
         positions = getattr(encoder, "max_sequence_length", None)
         rule = f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}."
-        expect(0 < (max_new_tokens or 1) < (positions or np.inf), rule, max_new_tokens=max_new_tokens)
+        fits = max_new_tokens is None or 0 < max_new_tokens < (positions or np.inf)
+        expect(fits, rule, max_new_tokens=max_new_tokens)
         if target_preprocessor is None:
             target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
         check_target_preprocessor(encoder, preprocessor, target_preprocessor)

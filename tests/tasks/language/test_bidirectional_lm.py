@@ -259,7 +259,7 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda model: model.fit(IDS), "must have `word_ids` ... Received: inputs ['character_ids', 'padding_mask']"),
     (
         lambda model: model.fit({**IDS, "word_ids": np.full((1, 2), 99)}),
-        "`word_ids` must be from 0 to 9 ... Received: word_ids=array([[99, 99],",
+        "`word_ids` must be from 0 to 9 ... Received: 99 at position (0, 0)",
     ),
     (lambda model: model.fit((TEXTS, TEXTS)), "accepts single texts, not pairs"),
     (lambda model: model.score([1]), "`texts` must be a list of strings. Received: list"),

@@ -140,6 +140,9 @@ def test_bad_arguments_are_errors():
     with pytest.raises(ValueError, match="`max_length` must be from 1 to 32.* Received: max_length=33"):
         small(max_length=33)
     model = small()
+    model.max_length = 33
+    with pytest.raises(ValueError, match="`max_length` must be at most 32.* Received: max_length=33"):
+        model.generate([[5, 6]])
     model.compile()
     with pytest.raises(ValueError, match="Leave `y` out"):
         model.fit(TEXTS, [0, 1, 0, 1])

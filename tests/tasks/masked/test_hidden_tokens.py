@@ -112,6 +112,13 @@ def test_prepared_data_that_fit_together_train(model, data):
     assert np.isfinite(model.train_on_batch(unused, last)).all()
 
 
+def test_an_unused_place_is_any_negative_number(model, data):
+    inputs, targets = data
+    other = {**inputs, "mask_positions": np.where(inputs["mask_positions"] < 0, -100, inputs["mask_positions"])}
+    losses = [model.evaluate(each, targets, verbose=0)[0] for each in (inputs, other)]
+    assert losses[0] == losses[1]
+
+
 def generator(inputs, targets):
     yield inputs, targets
 

@@ -173,6 +173,7 @@ test_mistakes_are_errors = check_errors(
     (lambda ready: ready.fit(["a"], [1]), "Targets must be texts, one for each source"),
     (lambda ready: ready.fit((["a"], ["b"]), ["c"]), "Sources must be one column of texts"),
     (lambda: model(start_token="nowhere"), "Received: start_token='nowhere'"),
+    (lambda: Seq2SeqLM(T5(20, **SIZES), max_new_tokens=0), "must be at least 1. Received: max_new_tokens=0"),
     (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
     (lambda: CausalLM(T5(20, **SIZES)), "must have tokens that see only earlier ones"),
     (lambda ready: ready.generate("a", max_length=3, max_new_tokens=2), "Pass either `max_length`, which includes"),
