@@ -30,7 +30,9 @@ class Rule(NamedTuple):
 
     def check(self, name, value):
         """Returns the value of an argument, and raises a `ValueError` if it does not fit."""
-        expect(self.is_met(value), f"`{name}` must be {self.words}.{self.hint(value)}", **{name: value})
+        is_met = self.is_met(value)
+        hint = "" if is_met else self.hint(value)  # Finding a similar name takes long.
+        expect(is_met, f"`{name}` must be {self.words}.{hint}", **{name: value})
         return self.convert(value)
 
 
