@@ -159,6 +159,10 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     if isinstance(columns, dict):
         data = _batch_arrays(task, columns, y, **options)
     else:
+        has_weights = y is None and rows.weights is not None
+        rule = "A task that makes its targets of texts has no weights of rows. Leave `sample_weight` out."
+        makes_targets = task.labels.are_ids and task.labels.optional
+        expect(not has_weights or not makes_targets, rule, sample_weight=rows.weights)
         # The preprocessor may have changed since the task was created.
         check_sizes(task.preprocessor, task.encoder, getattr(task.encoder, "vocabulary_size", None))
         data = task.reader.batches(columns, y, **options)

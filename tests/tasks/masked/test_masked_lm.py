@@ -150,6 +150,7 @@ def test_wrong_data_are_one_clear_error():
             lambda: model.dataset(TEXTS, np.zeros((4, 2), int)),
             "A `MaskedLM` makes `mask_positions` and their targets.*Received: only targets",
         ),
+        (lambda: model.fit(TEXTS, sample_weight=np.ones(4)), "has no weights of rows. Leave `sample_weight` out"),
         (lambda: model.fit(TEXTS, class_weight={0: 1.0}, verbose=0), "`class_weight` requires labels that are classes"),
         (lambda: without.fit(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)), "requires a preprocessor"),
         (lambda: model.predict(TEXTS), r"Use `fill_mask\(texts\)`.*'\[MASK\]' marks"),

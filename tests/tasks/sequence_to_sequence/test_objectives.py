@@ -232,7 +232,7 @@ test_mistakes_are_errors = check_errors(
         "at least one token. Received: only special tokens at position 1",
     ),
     (lambda: compiled(PrefixLM(), prefix="a ").fit(["a b"]), "without `prefix` to pretrain it. Received: prefix='a '"),
-    (lambda: compiled(PrefixLM()).fit(["a b"], sample_weight=[1.0]), "`sample_weight` requires `y`"),
+    (lambda: compiled(PrefixLM()).fit(["a b"], sample_weight=[1.0]), "makes its targets of texts has no weights"),
     (
         lambda: compiled(SpanCorruption(), preprocessor=plain()).fit(["a b"]),
         "with sentinels ... Received: vocabulary_size=",
