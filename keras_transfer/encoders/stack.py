@@ -258,6 +258,7 @@ class TransformerStack(Encoder):
         further_inputs: Tuple of strings, names of further inputs of any of these encoders: `"attention_mask"`
             `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
             `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ...
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
     """
 
     def __init__(
@@ -266,27 +267,50 @@ class TransformerStack(Encoder):
         token_embedding,
         blocks,
         *,
+        position_embedding=None,
+        segment_embedding=None,
+        language_embedding=None,
+        language=None,
+        embeddings_norm=None,
+        embeddings_dropout=0.0,
+        embeddings_projection=None,
+        block_inputs=None,
+        final_norm=None,
+        pooler=None,
         segment_ids=True,
+        token_scale=None,
+        output_dropout=0.0,
         further_inputs=(),
-        pooling=None,
-        normalize=False,
         dtype=None,
-        name=None,
-        trainable=True,
-        **layers,
+        **kwargs,
     ):
-        layers = StackLayers(token_embedding, blocks, **layers, dtype=dtype)
+        layers = StackLayers(
+            token_embedding,
+            blocks,
+            position_embedding=position_embedding,
+            segment_embedding=segment_embedding,
+            language_embedding=language_embedding,
+            language=language,
+            embeddings_norm=embeddings_norm,
+            embeddings_dropout=embeddings_dropout,
+            embeddings_projection=embeddings_projection,
+            block_inputs=block_inputs,
+            final_norm=final_norm,
+            pooler=pooler,
+            token_scale=token_scale,
+            output_dropout=output_dropout,
+            dtype=dtype,
+        )
         names = ["token_ids", "padding_mask"]
-        names += ["segment_ids"] if layers.segment_embedding is not None and segment_ids else []
-        names += ["language_ids"] if layers.language_embedding is not None and layers.language is None else []
-        names += _checked_inputs(further_inputs, layers.position_embedding)
+        names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
+        names += ["language_ids"] if language_embedding is not None and language is None else []
+        names += _checked_inputs(further_inputs, position_embedding)
         shapes = {"attention_mask": (None, None)}
         inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
         masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
         settings = {**settings, "further_inputs": list(further_inputs)} if further_inputs else settings
-        options = {"pooling": pooling, "normalize": normalize, "name": name, "trainable": trainable}
-        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
+        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
         for attribute, layer in vars(layers).items():
             if attribute != "attention_biases":
                 setattr(self, attribute, layer)

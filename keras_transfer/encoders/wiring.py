@@ -81,6 +81,8 @@ class Parts:
         block=TransformerBlock,
         attention=MultiHeadAttention,
         feed_forward=FeedForward,
+        causal=False,
+        window=None,
         activation_dropout=0.0,
         cross_attention=False,
         **options,
@@ -88,11 +90,11 @@ class Parts:
         """Returns one block, given the classes of its parts.
 
         Args:
+            causal, window: Arguments of its attention.
             activation_dropout: Float. Dropout rate within the feed-forward network.
-            **options: Arguments of the block, and `causal` or `window` of its attention.
+            **options: Further arguments of the block.
         """
         settings, weights = self.settings, {"kernel_initializer": self.initializer, "dtype": self.dtype}
-        kind = {name: options.pop(name) for name in ("causal", "window") if name in options}
 
         def attend(name, **kind):
             rate = settings.get("attention_dropout", settings["dropout"])
@@ -100,7 +102,7 @@ class Parts:
 
         sizes = {name: settings[name] for name in ("intermediate_dim", "activation")}
         return block(
-            attend("attention", **kind),
+            attend("attention", causal=causal, window=window),
             feed_forward(**sizes, dropout=activation_dropout, **weights, name="feed_forward"),
             cross_attention=attend("cross_attention", cross_attention=True) if cross_attention else None,
             **{"dropout": settings["dropout"], **self.norms, **options},
