@@ -125,7 +125,7 @@ class WordVectors:
         )
         fits = self.unknown_vector.shape == (self.embedding_dim,) and np.isfinite(self.unknown_vector).all()
         rule = f"`unknown_vector` must be finite and of shape ({self.embedding_dim},)."
-        expect(fits, rule, unknown_vector=self.unknown_vector)
+        expect(fits, rule, unknown_vector=self.unknown_vector.shape)
         self.vectors.setflags(write=False)  # the unit vectors are computed once
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._unit = None
@@ -443,7 +443,8 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
     origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
     missing = [word for word, other in origin.items() if other is None]
     received = f"{len(missing)} of {len(words)} words missing, {missing[:5]}"
-    check(not missing or unknown != "error", f"{source} must contain all words if unknown='error'.", received)
+    if unknown == "error":
+        check(not missing, f"{source} must contain all words if unknown='error'.", received)
     known = np.stack([found[other] for other in origin.values() if other is not None])
     instead = _instead(unknown, known, len(missing) + 1, seed)
     fill = iter(instead[1:])
