@@ -144,7 +144,8 @@ def _data_of_fit(model, x, y, sample_weight, batch_size, options):
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
     in_memory = in_memory or (is_task and model.reader.accepts(x))  # A column of a table has neither type.
     rule = "Data in memory requires labels. Pass them as `y`: `fine_tune(model, x, y)`."
-    expect(not in_memory or y is not None or (is_task and model.labels.optional), rule, x=x)
+    if in_memory:
+        expect(y is not None or (is_task and model.labels.optional), rule, x=x)
     if in_memory and is_task:
         shuffle = bool(options.get("shuffle", True))
         return {"x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=shuffle)}

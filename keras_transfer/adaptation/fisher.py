@@ -135,7 +135,8 @@ def estimate_fisher(
         f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
         "`loss`, the negative log-likelihood."
     )
-    expect(not isinstance(model, Task) or model.labels.one_of or loss is not None, rule, empirical=empirical)
+    if isinstance(model, Task):
+        expect(model.labels.one_of or loss is not None, rule, empirical=empirical)
     rule = "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`."
     expect(empirical or (y is None and loss is None), rule, empirical=empirical)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)

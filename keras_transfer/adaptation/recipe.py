@@ -337,7 +337,8 @@ class Recipe:
         rule = (
             "The recipe requires a model that mixes the layers of its encoder. Create the task with `scalar_mix=True`."
         )
-        expect(mixes or not self.scalar_mix, rule, model=model)
+        if self.scalar_mix:
+            expect(mixes, rule, model=model)
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
         blocks = blocks_of(model) if self.rematerialize else []
         if self.adapters is not None:

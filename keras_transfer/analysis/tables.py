@@ -90,9 +90,13 @@ def confusion_table(report):
     if len(names) <= MAX_CLASSES:
         rows = [[name, *(f"{count:,}" for count in matrix[place])] for place, name in enumerate(names)]
         return Table("Confusion matrix, labels in rows and predictions in columns", ["", *names], rows)
-    wrong = matrix * (1 - np.eye(len(names), dtype=int))
-    cells = [divmod(int(cell), len(names)) for cell in np.argsort(-wrong, axis=None, kind="stable")[:MAX_CONFUSIONS]]
-    rows = [[names[i], names[j], f"{wrong[i, j]:,}"] for i, j in cells if wrong[i, j]]
+    wrong = matrix.copy()
+    np.fill_diagonal(wrong, 0)
+    most = np.argsort(-wrong, axis=None, kind="stable")[:MAX_CONFUSIONS]
+    rows = []
+    for label, predicted in zip(*np.unravel_index(most, wrong.shape)):
+        if wrong[label, predicted] > 0:
+            rows.append([names[label], names[predicted], f"{wrong[label, predicted]:,}"])
     return Table("Most frequent confusions", ["label", "predicted", "rows"], rows)
 
 

@@ -211,7 +211,8 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         "encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model with "
         "`model.save('model.keras')`."
     )
-    check(not vector or architecture.format == "huggingface", rule, vector)
+    if vector:
+        check(architecture.format == "huggingface", rule, vector)
     options = {"embedder": task} if vector else {}
     if preprocessor is not None and getattr(task, "target_preprocessor", None) is not None:
         options["target"] = task.target_preprocessor

@@ -18,7 +18,8 @@ def compose(encoder, decoder, tied, name, overrides):
     if decoder is not None and (decoder is encoder or (isinstance(encoder, str) and decoder == encoder)):
         decoder = None
     rule = "Arguments of an encoder can be passed for sources only, since an encoder has them already."
-    expect(not overrides or not any(isinstance(half, Encoder) for half in (encoder, decoder)), rule, **overrides)
+    if any(isinstance(half, Encoder) for half in (encoder, decoder)):
+        expect(not overrides, rule, **overrides)
     names = " and ".join(_name(half) for half in (encoder, decoder) if half is not None)
     encoder, head = _with_head(encoder, overrides)
     if decoder is not None:

@@ -138,18 +138,20 @@ class ModelCard:
     def _scores(self):
         """Returns a dict from the name of each metric to `(value, low, high)`, without an interval `(value,)`."""
         given = getattr(self.metrics, "metrics", self.metrics)
+        if given is None:
+            return {}
         rule = "`metrics` must be a dict from names to numbers or to `(value, low, high)`, or a report."
-        expect(given is None or isinstance(given, dict), rule, metrics=given)
+        expect(isinstance(given, dict), rule, metrics=given)
+        is_report = given is not self.metrics
+        rule = "Each metric must be a finite number or `(value, low, high)` with low <= value <= high."
         found = {}
-        for name, value in (given or {}).items():
+        for name, value in given.items():
+            is_name = isinstance(name, str)
             values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-            right = isinstance(name, str) and len(values) in (1, 3) and all(map(number().is_met, values))
-            if right and (len(values) == 1 or values[1] <= values[0] <= values[2]):
-                found[name] = tuple(map(float, values))
-                continue
-            rule = "Each metric must be a finite number or `(value, low, high)` with low <= value <= high."
-            of_report = given is not self.metrics and isinstance(name, str)  # It has NaN for what its data lacks.
-            expect(of_report, rule, metrics={name: value})
+            if is_report and is_name and not _is_score(values):
+                continue  # A report has NaN for what its data does not define.
+            expect(is_name and _is_score(values), rule, metrics={name: value})
+            found[name] = tuple(float(number) for number in values)
         return found
 
     def _to_text(self, facts, name):
@@ -248,6 +250,14 @@ class ModelCard:
 
     def _confidence(self):
         return self.confidence or getattr(self.metrics, "confidence", 0.95)
+
+
+def _is_score(values):
+    """Returns whether a tuple is a finite number, or such a number with an interval around it."""
+    if len(values) not in (1, 3) or not all(map(number().is_met, values)):
+        return False
+    value, low, high = values if len(values) == 3 else values * 3
+    return low <= value <= high
 
 
 def keep_own_card(replaced, folder):

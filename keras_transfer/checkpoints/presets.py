@@ -178,7 +178,9 @@ def _check_folder(folder, weights):
         "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
         f"'{PREFIX}hf://organization/name'."
     )
-    check("config.json" in found and (not weights or set(_WEIGHTS) & set(found)), rule, found)
+    check("config.json" in found, rule, found)
+    if weights:
+        check(set(_WEIGHTS) & set(found), rule, found)
     read_json(folder / "config.json")
 
 

@@ -85,7 +85,8 @@ class Modules:
             "The pooling of this folder leaves out the tokens of prompts (include_prompt=false), which a TextEmbedder "
             "does not support. Pass `prompts=None, default_prompt_name=None` for texts without prompts."
         )
-        check(self.pools_prompts or not any(task.prompts.values()), rule, f"prompts={task.prompts}")
+        if any(task.prompts.values()):
+            check(self.pools_prompts, rule, f"prompts={task.prompts}")
         if not self.dense or task.dense != self.dense:
             return
         for layer, folder in zip(task.dense_layers, self.dense_folders):

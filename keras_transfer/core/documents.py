@@ -75,27 +75,16 @@ def _from_iterable(source):
 
 
 def _read_file(path, text_column, documents):
-    """Yields the documents of a file: its rows, or if it has none, its lines or what blank lines separate."""
+    """Returns an iterator over the documents of a file: its rows, or if it has none, the parts of its text."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind in (".jsonl", ".ndjson") or (kind == ".json" and _are_json_lines(path)):
-        rows = ((f"line {number}", row) for number, row in json_objects(_read_lines(path), path))
-    elif kind in (".csv", ".tsv", ".json", *EXCEL):
-        table = Table(path)
-        rows = ((f"{table.unit} {number}", row) for number, row in table)
-    elif kind in SUFFIXES:
-        _check_column(text_column, column_names(path), path)
-        texts = (text for batch in record_batches(path, [text_column]) for text in batch.column(0).to_pylist())
-        rows = ((f"row {number}", {text_column: text}) for number, text in enumerate(texts, 1))
-    else:
-        for is_text, lines in itertools.groupby(map(str.strip, _read_lines(path)), bool):
-            if is_text and documents == "line":
-                yield from ([line] for line in lines)
-            elif is_text:
-                yield list(lines)
-        return
-    for place, row in rows:
-        yield _text_of(row, text_column, f"{path}, {place}")
+        return _of_json_lines(path, text_column)
+    if kind in (".csv", ".tsv", ".json", *EXCEL):
+        return _of_table(path, text_column)
+    if kind in SUFFIXES:
+        return _of_columns(path, text_column)
+    return _by_line(path) if documents == "line" else _by_blank_line(path)
 
 
 def _read_lines(path):
@@ -121,12 +110,43 @@ def _lines_of(file, path):
         yield line
 
 
+def _by_line(path):
+    for line in _read_lines(path):
+        if line := line.strip():
+            yield [line]
+
+
+def _by_blank_line(path):
+    for is_text, lines in itertools.groupby(map(str.strip, _read_lines(path)), bool):
+        if is_text:
+            yield list(lines)
+
+
 def _are_json_lines(path):
     """Returns whether a file has an object on each line. Unlike a `Table`, it may be larger than memory."""
     with contextlib.suppress(ValueError):  # `Table` says what is wrong.
         first, second = itertools.islice(_read_lines(path), 2)
         return isinstance(json.loads(first), dict) and bool(second.strip())
     return False
+
+
+def _of_json_lines(path, text_column):
+    for number, row in json_objects(_read_lines(path), path):
+        yield _text_of(row, text_column, f"{path}, line {number}")
+
+
+def _of_table(path, text_column):
+    table = Table(path)
+    for number, row in table:
+        yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
+
+
+def _of_columns(path, text_column):
+    _check_column(text_column, column_names(path), path)
+    batches = record_batches(path, [text_column])
+    texts = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+    for number, text in enumerate(texts, 1):
+        yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
 
 
 def _check_column(text_column, names, where):

@@ -361,7 +361,8 @@ def _checked(view):
     """Returns a view of a corpus, or raises a `ValueError` if its only batch would be left out."""
     size = view.options.batch_size
     rule = f"`drop_remainder=True` requires at least one full batch of {size} rows. Use a smaller `batch_size`."
-    expect(not view.options.drop_remainder or view.count >= size, rule, rows=view.count)
+    if view.options.drop_remainder:
+        expect(view.count >= size, rule, rows=view.count)
     return view
 
 

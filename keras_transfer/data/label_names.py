@@ -237,7 +237,8 @@ def _places(names, booleans):
         f"Labels must not be booleans, which are not among `label_names`, {listed(names)}. Pass the names as strings, "
         "or positions as integers."
     )
-    expect(not booleans or {0.0, 1.0} <= numbers.keys(), rule, dtype="bool")
+    if booleans:
+        expect({0.0, 1.0} <= numbers.keys(), rule, dtype="bool")
     return numbers
 
 
@@ -350,7 +351,8 @@ def check_not_positions(labels, names):
         "ones as an array, `np.array(labels)`."
     )
     is_list = len(names) == 2 and isinstance(labels, (list, tuple)) and len(labels) > 0
-    expect(not is_list or not all(map(_may_be_positions, labels)), rule, labels=labels)
+    if is_list:
+        expect(not all(map(_may_be_positions, labels)), rule, labels=labels)
 
 
 def _may_be_positions(row):

@@ -67,7 +67,8 @@ def word_batches(
     x = to_sentences(x)
     expect(len(x) > 0, "`x` must contain at least one sentence.", x=x)
     has_weights = sample_weight is not None or class_weight is not None
-    expect(y is not None or not has_weights, "`sample_weight` and `class_weight` require `y`.", y=None)
+    if has_weights:
+        expect(y is not None, "`sample_weight` and `class_weight` require `y`.", y=None)
     ids = None if y is None else label_ids(x, y, label_names)
     inputs, layout = preprocess_words(x, preprocessor)
     length, labels, weights = inputs["padding_mask"].shape[1], None, None

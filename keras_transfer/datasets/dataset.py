@@ -83,16 +83,27 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> t
 
 def _stratified(split, order, count):
     """Returns `count` of the rows in a random order: of each class its fraction, and the first ones without classes."""
-    labels = split[1] if len(split) > 1 and not _is_nested(split[1]) and getattr(split[1], "ndim", 1) == 1 else None
-    labels = [0] * len(order) if labels is None else list(labels)
-    if not all(isinstance(label, (str, bool, int, np.integer)) for label in labels):
-        labels = [0] * len(order)
+    classes = _classes(split) or [0] * len(order)
     rows: dict = {}
     for row in order:
-        rows.setdefault(labels[row], []).append(row)
-    number, rest = zip(*(divmod(count * len(found), len(order)) for found in rows.values()))
-    largest = {*sorted(range(len(rows)), key=lambda place: -rest[place])[: count - sum(number)]}
-    return [row for i, found in enumerate(rows.values()) for row in found[: number[i] + (i in largest)]]
+        rows.setdefault(classes[row], []).append(row)
+    numbers, remainders = {}, {}
+    for label, found in rows.items():
+        numbers[label], remainders[label] = divmod(count * len(found), len(order))
+    missing = count - sum(numbers.values())
+    for label in sorted(remainders, key=remainders.get, reverse=True)[:missing]:
+        numbers[label] += 1
+    return [row for label, found in rows.items() for row in found[: numbers[label]]]
+
+
+def _classes(split):
+    """Returns the second column as a list if it contains classes, or None."""
+    column = split[1] if len(split) > 1 else None
+    if column is None or _is_nested(column) or getattr(column, "ndim", 1) != 1:
+        return None
+    labels = list(column)
+    are_classes = all(isinstance(label, (str, bool, int, np.integer)) for label in labels)
+    return labels if are_classes else None
 
 
 def _warn_of_duplicates(train, held_out):

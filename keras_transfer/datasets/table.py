@@ -97,7 +97,8 @@ def read_table(
     others = text_column not in label_columns and (pair_column is None or pair_column not in label_columns)
     expect(others, rule, text_column=text_column, pair_column=pair_column, label_column=label_column)
     rule = "`label_names` are the names of the columns, with one column for each label. Leave it out."
-    expect(not several or label_names is None, rule, label_names=label_names)
+    if several:
+        expect(label_names is None, rule, label_names=label_names)
     if label_names is not None:
         names = [] if isinstance(label_names, str) else [str(name) for name in label_names]
         expect(

@@ -182,7 +182,8 @@ def share(model, data, method):
         data.seed = agree(data.seed, model)
     check_processes(model, data, method)
     rule = "Each process must have equally many replicas of the model."
-    expect(not evenly or replicas % count == 0, rule, replicas=replicas, processes=count)
+    if evenly:
+        expect(replicas % count == 0, rule, replicas=replicas, processes=count)
     part = Share(index, count) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
     if replicas == 1:
         return data
@@ -190,7 +191,8 @@ def share(model, data, method):
         "Replicas of TensorFlow cannot share streams, whose state is carried from batch to batch. Train on one device, "
         "or on JAX."
     )
-    expect(evenly or not hasattr(data, "num_streams"), rule, replicas=replicas)
+    if hasattr(data, "num_streams"):
+        expect(evenly, rule, replicas=replicas)
     if method == "predict":
         return data.replace(replicas=replicas, repeat="even", share=part)
     rule = f"`batch_size` must be a multiple of the number of replicas, {replicas}."

@@ -104,7 +104,8 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     expect(fits, rule, **{key: getattr(value, "shape", value) for key, value in outputs.items()})
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     rule = "The encoder provides no hidden states, but they are required."
-    expect(not hidden_states or hidden is not None, rule, encoder=encoder)
+    if hidden_states:
+        expect(hidden is not None, rule, encoder=encoder)
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
     return Encoded(sequence, pooled, hidden, mask)
 

@@ -72,4 +72,5 @@ def check_streams(batch_size, num_streams, task_name="CausalLM"):
         )
     rule = "The data must have as many streams as the task, whose state has a row for each of them."
     is_known = isinstance(batch_size, int)
-    expect(not is_known or batch_size == num_streams, rule, streams_of_data=batch_size, streams=num_streams)
+    if is_known:
+        expect(batch_size == num_streams, rule, streams_of_data=batch_size, streams=num_streams)

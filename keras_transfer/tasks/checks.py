@@ -130,7 +130,8 @@ def check_optimizer(optimizer):
             warnings.simplefilter("ignore")
             rate = optimizer.get_config().get("learning_rate")
     rule = "The learning rate of `optimizer` must be a finite number of at least 0."
-    expect(not isinstance(rate, numbers.Real) or 0 <= rate < math.inf, rule, learning_rate=rate)
+    if isinstance(rate, numbers.Real):
+        expect(0 <= rate < math.inf, rule, learning_rate=rate)
 
 
 def check_places(**arguments):

@@ -93,7 +93,8 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
     If a layer norm follows the layer, neither has a bias. The width of the layer is that of the vectors unless given.
     """
     rule = "`hidden_norm=True` requires `hidden_activation`, such as 'gelu'."
-    expect(activation is not None or not norm, rule, hidden_activation=activation)
+    if norm:
+        expect(activation is not None, rule, hidden_activation=activation)
     if activation is None:
         return vectors
     dense = dense_on(encoder, units or vectors.shape[-1], activation, use_bias=not norm, name="hidden")
@@ -108,14 +109,15 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
 
 def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm, windows):
     """Raises a `ValueError` if the arguments of a head's hidden layer contradict each other."""
-    has_no_sizes = hidden_dim is None and not hidden_dropout
-    rule = "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'."
-    received = {"hidden_dim": hidden_dim, "hidden_dropout": hidden_dropout, "hidden_activation": activation}
-    expect(activation is not None or has_no_sizes, rule, **received)
-    rule = "`batch_norm=True` cannot be used with `windows`, of which those that only pad a batch would count."
-    expect(not batch_norm or windows is None, rule, batch_norm=batch_norm, windows=windows)
-    rule = "`batch_norm=True` cannot be used with `hidden_norm=True`."
-    expect(not batch_norm or not norm, rule, hidden_norm=norm, batch_norm=batch_norm)
+    if hidden_dim is not None or hidden_dropout:
+        rule = "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'."
+        received = {"hidden_dim": hidden_dim, "hidden_dropout": hidden_dropout, "hidden_activation": activation}
+        expect(activation is not None, rule, **received)
+    if batch_norm:
+        rule = "`batch_norm=True` cannot be used with `windows`, of which those that only pad a batch would count."
+        expect(windows is None, rule, batch_norm=batch_norm, windows=windows)
+        rule = "`batch_norm=True` cannot be used with `hidden_norm=True`."
+        expect(not norm, rule, hidden_norm=norm, batch_norm=batch_norm)
 
 
 def check_encoder(encoder):

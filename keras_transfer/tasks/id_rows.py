@@ -39,7 +39,8 @@ def prepared_rows(ids):
     rows = [np.asarray(row) for row in ids]
     rule = "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`."
     for row in rows:
-        expect(row.ndim == 1 and (not row.size or row.dtype.kind in "iu"), rule, prompt=row)
+        is_of_ids = row.size == 0 or row.dtype.kind in "iu"  # An empty list becomes an array of floats.
+        expect(row.ndim == 1 and is_of_ids, rule, prompt=row)
     return [row.astype("int32") for row in rows]
 
 

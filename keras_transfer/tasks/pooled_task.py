@@ -123,8 +123,10 @@ class PooledTask(Task):
                 was trained on pairs and `pairs=False`, or on single texts and `pairs=True`.
         """
         rule = "`windows` cannot be used with pairs of texts. Use `pairs=False`."
-        expect(not pairs or self.windows is None, rule, pairs=pairs)
-        expect(pairs or not self.siamese, "A task with `siamese=True` expects pairs. Use `pairs=True`.", pairs=pairs)
+        if pairs:
+            expect(self.windows is None, rule, pairs=pairs)
+        if self.siamese:
+            expect(pairs, "A task with `siamese=True` expects pairs. Use `pairs=True`.", pairs=pairs)
         check_export(self, pairs)
         embedder, encode = self._embedder(), encode_parts if self.siamese else encode_texts
 

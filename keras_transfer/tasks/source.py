@@ -277,7 +277,8 @@ def _batch(task, method, loader, batch, class_weight, seed, length=None):
             f"`predict` of a `{type(task).__name__}` requires raw data in memory, or prepared inputs. Pass all rows at "
             "once, or call the method for each batch."
         )
-        expect(not raw or type(task.reader).restore is Reader.restore, rule, x=x)
+        if raw:
+            expect(type(task.reader).restore is Reader.restore, rule, x=x)
     rows = _rows_of(task, method, x, y, sample_weight, in_batches=True)
     data = _in_memory(task, method, rows, ALL_ROWS, False, class_weight, seed)
     expect(not isinstance(data, NoRows), "Each batch must have at least one row.", x=x)

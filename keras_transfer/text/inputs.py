@@ -177,4 +177,5 @@ def check_batch_size(preprocessor, batch_size, count, drop_remainder):
     check_rows_of_batches(batch_size)
     expect(count > 0, "`texts` must contain at least one text.", texts=[])
     rule = f"`drop_remainder=True` requires at least one full batch of {batch_size} texts."
-    expect(not drop_remainder or count >= batch_size, rule, texts=count)
+    if drop_remainder:
+        expect(count >= batch_size, rule, texts=count)

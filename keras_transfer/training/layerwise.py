@@ -133,7 +133,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
         decays, rule = config["weight_decay"], "`penalty` cannot be combined with weight decay. Pass an optimizer with"
-        expect(penalty is None or not decays, f"{rule} `weight_decay=0.0`.", weight_decay=decays, penalty=penalty)
+        if decays:
+            expect(penalty is None, f"{rule} `weight_decay=0.0`.", weight_decay=decays, penalty=penalty)
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)

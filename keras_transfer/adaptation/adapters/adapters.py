@@ -92,7 +92,8 @@ def add(model, found, name, check=lambda encoder: None):
     encoder.attached.check_shared_blocks()
     mixes = getattr(model, "scalar_mix", None) is not None
     rule = "`Prompt` cannot be combined with `scalar_mix`. Use `Prefix`, or create the task with `scalar_mix=False`."
-    expect(not mixes or not any(kind.lengthens for kind in found), rule, model=model)
+    if mixes:
+        expect(not any(kind.lengthens for kind in found), rule, model=model)
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
         possible = sorted(word for word, kind in KINDS.items() if kind.func.for_backbones)
         raise ValueError(
@@ -140,7 +141,8 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     for other, found in encoder.adapters.items():
         needed = {source for kind in found for source in getattr(kind, "sources", ())} & set(names)
         rule = f"The adapters {other!r} depend on these adapters. Remove {other!r} first."
-        expect(not needed or other in names, rule, needed=sorted(needed))
+        if needed:
+            expect(other in names, rule, needed=sorted(needed))
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
@@ -292,7 +294,8 @@ def adapted_encoder(model):
 
 def check_names(encoder, names):
     """Raises a `ValueError` if an encoder has no adapters with one of these names, or if a name occurs twice."""
-    expect(not names or encoder.adapters, "The model has no adapters. Call `add_adapters` first.", names=names)
+    if names:
+        expect(encoder.adapters, "The model has no adapters. Call `add_adapters` first.", names=names)
     for name in names:
         hint = "" if name in encoder.adapters else did_you_mean(name, encoder.adapters)
         rule = f"Unknown adapters. Expected some of {list(encoder.adapters)}.{hint}"
@@ -329,7 +332,8 @@ def head_for(model, name):
         "The model has no head for these adapters, which were never the active ones in it. Use the model with which "
         f"they were trained, or call `set_active_adapter(model, {name!r})` to use the current head."
     )
-    expect(not weights or name in heads, rule, name=name, heads=sorted(filter(None, heads)))
+    if weights:
+        expect(name in heads, rule, name=name, heads=sorted(filter(None, heads)))
     return list(zip(weights, model.head_adapters.heads.get(name, ())))
 
 

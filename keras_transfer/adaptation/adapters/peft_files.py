@@ -411,7 +411,8 @@ def read_ia3(config, inside, folder):
         for segment in segments:
             rule = "The inputs of query, key and value cannot be scaled separately, because they share a dense layer."
             is_whole = segment.size == segment.dense.kernel.shape[-1]
-            expect(not of_inputs or is_whole, rule, feedforward_module=name, folder=folder)
+            if of_inputs:
+                expect(is_whole, rule, feedforward_module=name, folder=folder)
             (input_targets if of_inputs else targets).add(segment.path)
             what = "inputs" if of_inputs else segment.target
             found[f"adapter/{segment.layer}/{what}"] = values if of_inputs else values[segment.columns]

@@ -204,15 +204,19 @@ class _OfTwo(Architecture):
     """The record of all encoder-decoders of two encoders, whose tables depend on the records of these."""
 
     def for_config(self, config, source):
-        halves = {half: config.get(half) for half in ("encoder", "decoder")}
+        encoder, decoder = config.get("encoder"), config.get("decoder")
+        are_described = isinstance(encoder, dict) and isinstance(decoder, dict)
         rule = f"The configuration of {source} must describe the `encoder` and the `decoder`."
-        check(all(isinstance(half, dict) for half in halves.values()), rule, sorted(config))
-        first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
+        check(are_described, rule, sorted(config))
+        first = architecture_of(encoder, f"the encoder of {source}")
+        second = architecture_of(decoder, f"the decoder of {source}")
         tied = config.get("tie_encoder_decoder") is True
-        kinds = f"{first.model_type!r} and {second.model_type!r}"
-        check(not tied or first is second, "Halves that share their layers must be of one architecture.", kinds)
+        if tied:
+            kinds = f"{first.model_type!r} and {second.model_type!r}"
+            check(first is second, "Halves that share their layers must be of one architecture.", kinds)
         key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
-        return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
+        num_layers = decoder.get(key, 0)
+        return _Pair(first, second, tied, num_layers).record()
 
     def for_encoder(self, model):
         first = architecture_for(model.encoder)

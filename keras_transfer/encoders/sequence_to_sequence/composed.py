@@ -86,7 +86,8 @@ class ComposedEncoderDecoder(EncoderDecoder):
     ):
         given = encoder if decoder is None else decoder
         rule = "With `tied=True`, the decoder shares the layers of the encoder. Leave `decoder` out."
-        expect(not tied or given is encoder or given == encoder, rule, decoder=decoder)
+        if tied:
+            expect(given is encoder or given == encoder, rule, decoder=decoder)
         encoder = encoder_of(encoder, "encoder", dtype)
         with replaced_weights():
             source = encoder if tied or decoder is None else encoder_of(decoder, "decoder", dtype)

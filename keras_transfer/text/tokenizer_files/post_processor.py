@@ -12,8 +12,9 @@ def read_post_processor(processor, has_segments=True):
     """
     processors = [step for step in steps_of(processor) if step["type"] != "ByteLevel"]  # It adds no tokens.
     rule = f"The post-processor must be one of {sorted(_READERS)}."
-    expect(len(processors) <= 1 and (not processors or processors[0]["type"] in _READERS), rule, processor=processor)
-    return _READERS[processors[0]["type"]](processors[0], has_segments) if processors else ([], [], [], None)
+    kinds = [step["type"] for step in processors]
+    expect(len(kinds) <= 1 and set(kinds) <= _READERS.keys(), rule, processor=processor)
+    return _READERS[kinds[0]](processors[0], has_segments) if kinds else ([], [], [], None)
 
 
 def write_post_processor(packing, tokenizer):

@@ -100,7 +100,8 @@ def _check_spaces(model, trainer, spec):
         "The pieces of a unigram model must not contain a space behind another character, because texts are split "
         "at spaces first. Train the model with split_by_whitespace=True."
     )
-    expect(not inside or model.model_type != UNIGRAM, rule, inside=inside[:3])
+    if model.model_type == UNIGRAM:
+        expect(not inside, rule, inside=inside[:3])
 
 
 def normalized(charsmap, character):

@@ -199,15 +199,23 @@ class UnigramTokenizer(Tokenizer):
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def trimmed(self, ids: set[int]) -> Self:
-        normal = [(score, piece) for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL]
+        scores = {piece: score for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL}
         kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
-        characters, scripts = {piece: piece.removeprefix(SPACE) for _, piece in normal}, scripts_of(kept)
-        kept |= {piece for piece, end in characters.items() if not end or (len(end) == 1 and script_of(end) in scripts)}
-        kept.add(min(normal)[1])  # The lowest score decides on unknown pieces.
-        dropped = {piece for _, piece in normal} - kept
-        pieces = [part for part in self._model.pieces if part[0] not in dropped]
+        scripts = scripts_of(kept)
+
+        def spells(piece):
+            """Whether the tokenizer needs a piece to spell words: the space, or a character of a kept script."""
+            characters = piece.removeprefix(SPACE)
+            return not characters or (len(characters) == 1 and script_of(characters) in scripts)
+
+        kept |= {piece for piece in scores if spells(piece)}
+        # The lowest score decides on unknown pieces.
+        kept.add(min(scores, key=lambda piece: (scores[piece], piece)))
+        dropped = scores.keys() - kept
+        pieces = [entry for entry in self._model.pieces if entry[0] not in dropped]
         model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
-        return type(self)(model, [token for token in self.vocabulary if token not in dropped], **self.get_config())
+        vocabulary = [token for token in self.vocabulary if token not in dropped]
+        return type(self)(model, vocabulary, **self.get_config())
 
     def token_bytes(self) -> list:
         """Returns what each token adds to a text, with a space in front of a word.
@@ -315,7 +323,8 @@ def _check_pieces(model):
             )
     of_bytes = [piece for piece, _, type in model.pieces if type == PieceType.BYTE]
     rule = "A unigram model must have a piece for each byte, from <0x00> to <0xFF>, or none."
-    expect(not of_bytes or sorted(of_bytes) == _BYTES, rule, of_bytes=len(of_bytes))
+    if of_bytes:
+        expect(sorted(of_bytes) == _BYTES, rule, of_bytes=len(of_bytes))
     unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
     expect(len(unknown) == 1, "A unigram model must have one unknown piece.", unknown=unknown)
     size = int.from_bytes(model.charsmap[:4], "little")

@@ -66,7 +66,8 @@ def train_vocabulary(
     """
     trainers = {"wordpiece": _train_word_piece, "byte_bpe": _train_byte_bpe, "unigram": _train_unigram}
     rule = "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use."
-    expect(kind != "byte_bpe" or not lowercase, rule, kind=kind, lowercase=lowercase)
+    if kind == "byte_bpe":
+        expect(not lowercase, rule, kind=kind, lowercase=lowercase)
     lowercase = True if lowercase is None else lowercase
     special_tokens = list(special_tokens)
     expect(
