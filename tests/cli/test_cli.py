@@ -140,7 +140,7 @@ def test_no_dataset_contains_the_five_questions(data_dir):
         (["quickstart", "--output", "..", "--overwrite"], "must have a name. Pass its path"),
         (
             ["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"],
-            "Received: a folder without nowhere",
+            "Received: nowhere with no such folder",
         ),
         (["classify", "nowhere", "Who?"], "The model does not exist. Received: nowhere"),
         (["classify", ".", "Who?"], "or an exported model. Received: ., without model.keras"),
