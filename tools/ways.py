@@ -66,6 +66,8 @@ def calls():
         "`from_pretrained`",
         lambda: kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names),
     )
+    with tempfile.TemporaryDirectory() as folder:
+        yield "`serving.export`", lambda: kt.serving.export(staged, f"{folder}/served")
 
 
 def main():
