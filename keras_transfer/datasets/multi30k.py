@@ -51,7 +51,8 @@ def load_multi30k(
     """
     expect(source != target, "`source` and `target` must be two languages.", source=source)
     names = {"train": ["train"], "validation": ["val", "valid"]}
-    names |= {name: [name] for name in sorted(path.name.split(".")[0] for path in pathlib.Path(folder).glob("test*"))}
+    tests = sorted(path.name.removesuffix(".gz") for path in pathlib.Path(folder).glob("test*.*"))
+    names |= {stem: [stem] for stem, _, _ in (name.rpartition(".") for name in tests)}
     expected = f"files such as train.{source} and train.{target}"
 
     def files_of(language):

@@ -114,6 +114,12 @@ def test_multi30k_has_the_splits_that_exist_in_both_languages(tmp_path, caplog):
     assert load_multi30k(tmp_path, source="fr", target="de") == {"train": (["Un chien."], ["Ein Hund."])}
 
 
+def test_multi30k_finds_test_sets_whose_names_have_further_dots(tmp_path):
+    (tmp_path / "test_2016_flickr.lc.norm.tok.en").write_text("a bird .\n")
+    (tmp_path / "test_2016_flickr.lc.norm.tok.de").write_text("ein vogel .\n")
+    assert list(load_multi30k(tmp_path)) == ["test_2016_flickr.lc.norm.tok"]
+
+
 test_mistakes_in_multi30k_are_one_error = check_errors(
     (lambda tmp_path: load_multi30k(tmp_path, target="en"), "must be two languages. Received: source='en'"),
     (
