@@ -77,4 +77,4 @@ def test_a_mistake_in_the_options_is_one_error(options, message, folder, capsys)
 def test_a_model_that_the_format_lacks_is_an_error(tmp_path, capsys):
     of_vectors().save(tmp_path / "model.keras")
     assert export(tmp_path, "small", "--format", "litert") == 1
-    assert "Received: WordPreprocessor" in capsys.readouterr().err and not (tmp_path / "small").exists()
+    assert "Received: preprocessor='WordPreprocessor'" in capsys.readouterr().err and not (tmp_path / "small").exists()
