@@ -273,11 +273,14 @@ def _draw(logits, random):
 
 def _check_labels(labels, shape):
     labels, classes = np.asarray(labels), shape[-1]
-    rank = labels.ndim - (labels.ndim == len(shape) and labels.shape[-1] == 1)
+    is_column = labels.ndim == len(shape) and labels.shape[-1] == 1
+    rank = labels.ndim - 1 if is_column else labels.ndim
+    has_one_of_each_row = rank == len(shape) - 1
     rule = f"Labels must be integers from 0 to {classes - 1}, one for each row of logits of shape {shape}."
-    fits = labels.dtype.kind in "iub" and rank == len(shape) - 1
-    expect(fits, f"{rule} For other labels, pass `loss`.", dtype=str(labels.dtype), shape=labels.shape)
-    expect(labels.min() >= 0 and labels.max() < classes, rule, labels=[int(labels.min()), int(labels.max())])
+    are_labels = labels.dtype.kind in "iub" and has_one_of_each_row
+    expect(are_labels, f"{rule} For other labels, pass `loss`.", dtype=str(labels.dtype), shape=labels.shape)
+    least, most = int(labels.min()), int(labels.max())
+    expect(least >= 0 and most < classes, rule, smallest=least, largest=most)
 
 
 def example_batches(model, x, y, empirical, samples, random):
@@ -294,10 +297,13 @@ def example_batches(model, x, y, empirical, samples, random):
             rows = random.choice(count, int(samples), replace=False)  # Only the drawn rows are tokenized.
             x, y = take_rows(x, rows), take_rows(y, rows)
         samples = None
-    x, y = (model.dataset(x, y), None) if is_task else (x, y)
+    if is_task:
+        x, y = model.dataset(x, y), None
     for batch in _batches_of(x, y, samples, random):
         inputs, targets, weights = map(_arrays, keras.utils.unpack_x_y_sample_weight(batch))
-        yield inputs, *(model.labels.mask(targets, weights) if is_task else (targets, weights))
+        if is_task:
+            targets, weights = model.labels.mask(targets, weights)
+        yield inputs, targets, weights
 
 
 def _batches_of(x, y, samples, random):
@@ -305,24 +311,43 @@ def _batches_of(x, y, samples, random):
     rule = "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array."
     expect(not (is_text(x) and isinstance(x, (list, tuple, str))), rule, x=x)
     if isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape"):
-        x, y = _arrays(x), _arrays(y)
-        counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
-        rule = "`x` and `y` must have the same number of rows, at least one."
-        expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
-        rows = _drawn(counts.pop(), samples, random)
-        return ((take(x, part), take(y, part)) for part in np.split(rows, range(_ROWS, len(rows), _ROWS)))
+        return _batches_of_arrays(_arrays(x), _arrays(y), samples, random)
     expect(y is None, "`y` must be None if `x` is a dataset, which contains the labels.", x=type(x).__name__)
     if isinstance(x, Batches):
-        planned = x.grouped().planned()
-        ends = np.cumsum([len(rows) for _, rows in planned])
-        parts = np.split(np.isin(np.arange(ends[-1]), _drawn(ends[-1], samples, random)), ends[:-1])
-        x = x.pinned([(length, np.asarray(rows)[part]) for (length, rows), part in zip(planned, parts) if part.any()])
+        x = _some_rows(x, samples, random)
         return (x[i] for i in range(len(x)))
     if isinstance(x, keras.utils.PyDataset):
         order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
         return (x[i] for i in order)
     expect(hasattr(x, "__iter__"), "`x` must be an array, a dict or list of arrays, texts or a dataset.", x=x)
     return x
+
+
+def _batches_of_arrays(x, y, samples, random):
+    """Returns a generator of the batches of arrays."""
+    arrays = keras.tree.flatten([x] if y is None else [x, y])
+    counts = {len(values) if values.ndim else 0 for values in arrays}
+    rule = "`x` and `y` must have the same number of rows, at least one."
+    expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
+    [count] = counts
+    rows = _drawn(count, samples, random)
+    batches = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
+    return ((take(x, batch), take(y, batch)) for batch in batches)
+
+
+def _some_rows(data, samples, random):
+    """Returns `Batches` grouped by length and without the rows that are not drawn, whose batches become smaller."""
+    planned = data.grouped().planned()
+    count = sum(len(rows) for _, rows in planned)
+    is_drawn = np.isin(np.arange(count), _drawn(count, samples, random))
+    kept, start = [], 0
+    for length, rows in planned:
+        end = start + len(rows)
+        drawn = np.asarray(rows)[is_drawn[start:end]]
+        if len(drawn):
+            kept.append((length, drawn))
+        start = end
+    return data.pinned(kept)
 
 
 def _drawn(count, samples, random):

@@ -180,7 +180,8 @@ def choose_lengths(real, longest):
     """Returns at most six multiples of 8 (the last may be `longest`), ascending, that pad the texts the least."""
     candidates = _candidates(real, longest)
     fitting = np.searchsorted(np.sort(real), candidates, side="right")
-    chosen = _cheapest(fitting, candidates, np.tri(len(candidates), k=-1, dtype=bool).T)
+    is_shorter = candidates[:, None] < candidates
+    chosen = _cheapest(fitting, candidates, is_shorter)
     return candidates[chosen].tolist()
 
 
@@ -190,33 +191,49 @@ def choose_pairs(real, label_real, longest, longest_label):
     A row is in a batch of the first pair in which it fits. So there are at most six shapes, and not six lengths of
     labels for each length of texts.
     """
-    firsts, seconds = (_few(_candidates(*each)) for each in ((real, longest), (label_real, longest_label)))
-    counts = np.zeros((len(firsts), len(seconds)), int)
-    np.add.at(counts, (np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)), 1)
+    lengths = _few(_candidates(real, longest))
+    label_lengths = _few(_candidates(label_real, longest_label))
+    counts = np.zeros((len(lengths), len(label_lengths)), int)
+    place, label_place = np.searchsorted(lengths, real), np.searchsorted(label_lengths, label_real)
+    np.add.at(counts, (place, label_place), 1)
     fitting = counts.cumsum(axis=0).cumsum(axis=1).ravel()
+
+    # A candidate is a pair of a length and a length of labels. The last one has the largest of both.
     index, label_index = (grid.ravel() for grid in np.indices(counts.shape))
-    allowed = (index[:, None] < index) & (label_index[:, None] <= label_index)
-    chosen = _cheapest(fitting, firsts[index] + seconds[label_index], allowed)
-    return firsts[index[chosen]].tolist(), seconds[label_index[chosen]].tolist()
+    first, second = lengths[index], label_lengths[label_index]
+    is_shorter = first[:, None] < first
+    has_no_longer_labels = second[:, None] <= second
+    chosen = _cheapest(fitting, first + second, is_shorter & has_no_longer_labels)
+    return first[chosen].tolist(), second[chosen].tolist()
 
 
 def _cheapest(fitting, width, allowed):
     """Returns the numbers of at most six candidates, of which the last is the last one, with the fewest tokens.
+
+    This is a dynamic program over the number of chosen candidates. A row belongs to the first chosen candidate that it
+    fits into. The cheapest choice of n + 1 candidates that ends with one of them is therefore the cheapest choice of n
+    candidates that ends with some candidate before it, and the rows that fit into it but not into that one.
 
     Args:
         fitting: Integer array [candidates]. Number of rows that fit into each candidate.
         width: Integer array [candidates]. Number of tokens of each row in a batch of it.
         allowed: Boolean array [candidates, candidates]. Whether the first can be the one before the second.
     """
-    step = np.where(allowed, (fitting - fitting[:, None]) * width, np.inf)
-    costs, backs = [fitting * width], []
+    added = np.where(allowed, (fitting - fitting[:, None]) * width, np.inf)  # Tokens of a candidate after another.
+    costs = [fitting * width]  # For each number of candidates, the fewest tokens by the last candidate.
+    before = []  # For each number from two on, the candidate before the last one, by the last one.
     for _ in range(MAX_LENGTHS - 1):
-        options = costs[-1][:, None] + step
-        backs.append(options.argmin(axis=0))
+        options = costs[-1][:, None] + added
+        before.append(options.argmin(axis=0))
         costs.append(options.min(axis=0))
-    chosen = [len(width) - 1]
-    for back in reversed(backs[: int(np.argmin([cost[-1] for cost in costs]))]):
-        chosen.append(int(back[chosen[-1]]))
+
+    # Follow the cheapest choice that ends with the last candidate back to its first one.
+    count = int(np.argmin([cost[-1] for cost in costs])) + 1
+    candidate = len(width) - 1
+    chosen = [candidate]
+    for found in reversed(before[: count - 1]):
+        candidate = int(found[candidate])
+        chosen.append(candidate)
     return chosen[::-1]
 
 

@@ -89,14 +89,19 @@ class DialogueReader(NextTokenReader):
         longest = max(len(words) for row in rows for words, _ in row)
         longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
         token_ids = np.full((len(rows), len(rows[0]), longest), self.preprocessor.pad_id, "int32")
-        padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), UNUSED, "int32")
+        padding_mask = np.zeros_like(token_ids)
+        targets = np.full((len(rows), longest), UNUSED, "int32")
         for i, row in enumerate(rows):
             for part, (words, _) in enumerate(row):
-                token_ids[i, part, : len(words)], padding_mask[i, part, : len(words)] = words, 1
-            targets[i, : len(row[-1][1])] = row[-1][1]
-        inputs, weights = {"token_ids": token_ids, "padding_mask": padding_mask}, (targets >= 0).astype("float32")
-        contents, options = Contents(Layout("parts"), per_token=True), {"batch_size": batch_size, "shuffle": shuffle}
-        return Batches.of(inputs, np.maximum(targets, 0), weights, contents, **options)
+                token_ids[i, part, : len(words)] = words
+                padding_mask[i, part, : len(words)] = 1
+            _, reply_targets = row[-1]
+            targets[i, : len(reply_targets)] = reply_targets
+        inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+        weights = (targets >= 0).astype("float32")
+        contents = Contents(Layout("parts"), per_token=True)
+        labels = np.maximum(targets, 0)
+        return Batches.of(inputs, labels, weights, contents, batch_size=batch_size, shuffle=shuffle)
 
     def special_ids(self):
         """Returns the ids of the special tokens, in their order."""

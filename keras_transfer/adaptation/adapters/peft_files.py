@@ -1,11 +1,12 @@
 """PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
-import collections
 import dataclasses
 import functools
 import json
 import logging
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from keras import ops
@@ -52,6 +53,22 @@ _TASK_TYPES = {
     "causal_lm": "CAUSAL_LM",
     "seq2seq": "SEQ_2_SEQ_LM",
 }
+
+
+class Format(NamedTuple):
+    """How adapters of one kind are in a PEFT folder.
+
+    Attributes:
+        kind: Class of the adapters, `LoRA` or `IA3`.
+        read: Function of the configuration, the tensors of modules and the folder that returns the adapters and their
+            tensors.
+        write: Function of the adapters, the modules, their arrays and a prefix that returns tensors, the names of
+            modules, the keys of arrays and settings.
+    """
+
+    kind: type
+    read: Callable
+    write: Callable
 
 
 def read(model, encoder, folder):
@@ -420,7 +437,6 @@ def read_ia3(config, inside, folder):
     return IA3(sorted(targets), input_targets=sorted(input_targets)), found
 
 
-Format = collections.namedtuple("Format", ("kind", "read", "write"))
 _FORMATS = {"LORA": Format(LoRA, read_lora, written_lora), "IA3": Format(IA3, read_ia3, written_ia3)}
 
 
