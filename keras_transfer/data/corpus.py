@@ -508,21 +508,29 @@ class RowForm:
 
     def check_preprocessor(self, preprocessor):
         """Raises a `ValueError` if a preprocessor has another tokenizer or other special tokens than the corpus."""
-        packing, what = getattr(preprocessor, "packing", None), None
-        if hasattr(preprocessor, "tokenizer") and digest_of(preprocessor) != self.tokenizer:
-            what, received = "tokenizer", "with another vocabulary, or with other settings such as `lowercase`"
-        elif packing is not None and self.segments is None and packing.segments is not None:
-            what, received = "segments", "without segments"
-        elif packing is not None:
-            ours, names = RowForm.of(preprocessor), ("start", "end", "between", "pad_id")
-            changed = [name for name in names if getattr(self, name) not in (None, getattr(ours, name))]
-            given = [f"{name}={getattr(self, name)} (task: {getattr(ours, name)})" for name in changed]
-            what, received = "special tokens" if changed else None, f"with {', '.join(given)}"
-        if what is not None:
-            raise ValueError(
-                f"The corpus must have the {what} of the task's preprocessor. Build it again with "
-                f"`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus {received}"
-            )
+        has_tokenizer = not hasattr(preprocessor, "tokenizer") or digest_of(preprocessor) == self.tokenizer
+        received = "with another vocabulary, or with other settings such as `lowercase`"
+        _check_corpus_has(has_tokenizer, "tokenizer", received)
+        packing = getattr(preprocessor, "packing", None)
+        if packing is None:
+            return
+        has_segments = self.segments is not None or packing.segments is None
+        _check_corpus_has(has_segments, "segments", "without segments")
+        task_form, changed = RowForm.of(preprocessor), []
+        for name in ("start", "end", "between", "pad_id"):
+            own, of_task = getattr(self, name), getattr(task_form, name)
+            if own is not None and own != of_task:
+                changed.append(f"{name}={own} (task: {of_task})")
+        _check_corpus_has(not changed, "special tokens", f"with {', '.join(changed)}")
+
+
+def _check_corpus_has(is_met, what, received):
+    """Raises a `ValueError` if a corpus lacks something that the preprocessor of a task has."""
+    if not is_met:
+        raise ValueError(
+            f"The corpus must have the {what} of the task's preprocessor. Build it again with "
+            f"`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus {received}"
+        )
 
 
 def digest_of(preprocessor):

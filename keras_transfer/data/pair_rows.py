@@ -129,14 +129,21 @@ class PairRows:
 
     def _of_another(self, document, target, random):
         """Returns a segment that begins with any line of any other document."""
+        # Draw one of the other documents of all shards, and find it in its shard.
         other = int(random.integers(self._first_document[-1] - 1))
-        other += other >= document
+        if other >= document:
+            other += 1
         number = int(np.searchsorted(self._first_document, other, side="right")) - 1
-        other, ends, lines = other - self._first_document[number], self._ends[number], self.shards[number].lines
-        first, last = 0 if other == 0 else int(ends[other - 1]), int(ends[other])
-        first = int(random.integers(first, last))
+        place = other - self._first_document[number]
+        ends, lines = self._ends[number], self.shards[number].lines
+
+        # Draw one of its lines, and add lines until there are enough ids.
+        begin = 0 if place == 0 else int(ends[place - 1])
+        end = int(ends[place])
+        first = int(random.integers(begin, end))
         wanted = int(_begin(lines, np.array([first]))[0]) + max(target, 1)
-        return self._ids(number, other, first, min(int(np.searchsorted(lines, wanted)) + 1, last))
+        last = int(np.searchsorted(lines, wanted)) + 1
+        return self._ids(number, place, first, min(last, end))
 
 
 def _begin(lines, at):

@@ -95,22 +95,23 @@ class _Sentences:
     """
 
     def __init__(self, lines, preprocessor):
-        numbers, tokens, lengths, lines = {BEGIN.encode(): 0, END.encode(): 1}, [], [], iter(lines)
+        numbers = {BEGIN.encode(): 0, END.encode(): 1}
+        tokens, lengths = [np.zeros(0, "int32")], [np.zeros(0, "int64")]
+        characters, ids = [], []
+        lines = iter(lines)
         with tf.device("CPU:0"):
-            while part := list(itertools.islice(lines, _CHUNK)):
-                words = preprocessor.split_words(tf.constant(part, tf.string))
-                different, places = np.unique(words.values.numpy().astype(object), return_inverse=True)
-                own = np.array([numbers.setdefault(word, len(numbers)) for word in different], "int32")
-                ends = words.row_splits.numpy()
-                at = np.stack([ends[:-1], ends[1:]], axis=1).ravel()
-                tokens.append(np.insert(own[places.reshape(-1)], at, np.tile(np.int32([0, 1]), len(part))))
-                lengths.append(np.diff(ends) + 2)
+            while chunk := list(itertools.islice(lines, _CHUNK)):
+                sentences = preprocessor.split_words(tf.constant(chunk, tf.string))
+                splits = sentences.row_splits.numpy()
+                tokens.append(_number_words(sentences.values.numpy(), splits, numbers))
+                lengths.append(np.diff(splits) + 2)
             words = list(numbers)
-            parts = [tf.constant(words[start : start + _CHUNK], tf.string) for start in range(0, len(words), _CHUNK)]
-            self.characters = np.concatenate([preprocessor.characters(part).numpy() for part in parts]).astype("int16")
-            self.ids = np.concatenate([preprocessor.predicted_words.look_up(part).numpy() for part in parts])
-        self.tokens = np.concatenate([*tokens, np.zeros(0, "int32")])
-        self.lengths = np.concatenate([*lengths, np.zeros(0, "int64")])
+            for start in range(0, len(words), _CHUNK):
+                part = tf.constant(words[start : start + _CHUNK], tf.string)
+                characters.append(preprocessor.characters(part).numpy())
+                ids.append(preprocessor.predicted_words.look_up(part).numpy())
+        self.tokens, self.lengths = np.concatenate(tokens), np.concatenate(lengths)
+        self.characters, self.ids = np.concatenate(characters).astype("int16"), np.concatenate(ids)
 
     def ordered(self, order):
         """Returns what the forward and the backward model read, int32 arrays, given the order of the sentences."""
@@ -118,6 +119,16 @@ class _Sentences:
         lengths = self.lengths[order] - 1
         first = np.repeat(starts[order] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         return self.tokens[first], self.tokens[first + 1]
+
+
+def _number_words(words, splits, numbers):
+    """Returns the numbers of words, each sentence from `<S>` to `</S>`, and gives new words the next `numbers`."""
+    different, places = np.unique(words.astype(object), return_inverse=True)
+    own = np.array([numbers.setdefault(word, len(numbers)) for word in different], "int32")
+    found = own[places.reshape(-1)]
+    borders = np.stack([splits[:-1], splits[1:]], axis=1).ravel()
+    begin_and_end = np.tile(np.int32([0, 1]), len(splits) - 1)
+    return np.insert(found, borders, begin_and_end)
 
 
 class WordStreams(Windows):

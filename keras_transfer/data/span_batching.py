@@ -234,36 +234,51 @@ def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=
     """
     tokenizer, packing, longest = preprocessor.tokenizer, preprocessor.packing, preprocessor.sequence_length
     with tf.device("CPU:0"):
-        questions, contexts = (tf.reshape(as_text_tensors(texts), [-1]) for texts in (questions, contexts))
+        questions = tf.reshape(as_text_tensors(questions), [-1])
+        contexts = tf.reshape(as_text_tensors(contexts), [-1])
         question_ids = tokenizer.tokenize(questions)
         distinct, row = tf.unique(contexts)
         ids, starts, ends = tokenizer.tokenize_with_offsets(distinct)
 
-        # Compute the windows of each example.
+        # Compute the windows of each example, and which ids each window contains.
         question_lengths = tf.cast(question_ids.row_lengths(), tf.int32)
         room = _checked(longest - packing.num_special_tokens(2) - question_lengths, longest, begin)
-        totals = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
-        half = (room + 1) // 2
-        step = tf.minimum(doc_stride, half) if overlap is None else tf.where(room > overlap, room - overlap, half)
-        counts = 1 + (tf.maximum(totals - room, 0) + step - 1) // step
-        example = tf.repeat(tf.range(tf.size(totals)), counts)
-        index = tf.range(tf.size(example)) - tf.gather(tf.cumsum(counts, exclusive=True), example)
-        first = index * tf.gather(step, example)
-        lengths = tf.minimum(tf.gather(room, example), tf.gather(totals, example) - first)
-        begins = tf.gather(tf.cast(ids.row_starts(), tf.int32), tf.gather(row, example)) + first
+        context_lengths = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
+        context_begins = tf.gather(tf.cast(ids.row_starts(), tf.int32), row)
+        example, first = _first_tokens(context_lengths, room, doc_stride, overlap)
+        lengths = tf.minimum(tf.gather(room, example), tf.gather(context_lengths, example) - first)
+        begins = tf.gather(context_begins, example) + first
 
+        # Pack each question with its part of the context.
         places = tf.ragged.range(begins, begins + lengths)
-        parts = [tf.gather(question_ids, example), places.with_values(tf.gather(ids.values, places.values))]
-        inputs = packing.pack(parts, tokenizer, longest)
+        part_ids = places.with_values(tf.gather(ids.values, places.values))
+        inputs = packing.pack([tf.gather(question_ids, example), part_ids], tokenizer, longest)
 
-        # Find the token of the context at each position.
+        # Find the token of the context at each position, and its characters, which are -1 at the place after all ids.
         position = len(packing.start) + len(packing.between) + tf.gather(question_lengths, example)
         token = tf.range(tf.shape(inputs["token_ids"])[1])[None] - position[:, None]
         inside = (token >= 0) & (token < lengths[:, None])
         place = tf.where(inside, begins[:, None] + token, tf.size(ids.values))
-        starts, ends = (tf.gather(tf.concat([bounds.values, [-1]], 0), place) for bounds in (starts, ends))
-        inputs["answer_mask"] = tf.cast(inside, tf.int32) + tf.one_hot([0], tf.shape(token)[1], dtype=tf.int32)
+        starts = tf.gather(tf.concat([starts.values, [-1]], 0), place)
+        ends = tf.gather(tf.concat([ends.values, [-1]], 0), place)
+        is_first_token = tf.one_hot([0], tf.shape(token)[1], dtype=tf.int32)
+        inputs["answer_mask"] = tf.cast(inside, tf.int32) + is_first_token
     return ContextWindows(inputs, example, first, position, starts, ends)
+
+
+def _first_tokens(lengths, room, doc_stride, overlap):
+    """Returns the example of each window, and the first token of the context that the window contains.
+
+    `lengths` and `room` [examples] are the lengths of the contexts, and how many of their tokens fit into a window.
+    """
+    half = (room + 1) // 2
+    step = tf.minimum(doc_stride, half) if overlap is None else tf.where(room > overlap, room - overlap, half)
+    left_over = tf.maximum(lengths - room, 0)  # After the first window.
+    counts = 1 + (left_over + step - 1) // step
+    example = tf.repeat(tf.range(tf.size(lengths)), counts)
+    first_window = tf.cumsum(counts, exclusive=True)
+    index = tf.range(tf.size(example)) - tf.gather(first_window, example)
+    return example, index * tf.gather(step, example)
 
 
 def windows_in_memory(preprocessor, questions, contexts, doc_stride=None, overlap=None, chunk=1024):

@@ -77,26 +77,35 @@ class Streams(Windows):
     def read(self, rows, length):
         """Returns a dict of the inputs of some rows, and the id after them."""
         start, text = np.divmod(np.asarray(rows)[:, None], self.num_streams)
-        place = start + np.arange(length + 1)
-        ids, count = np.full(place.shape, self.pad_id, "int32"), int(self._first[-1])
-        where = text * self.width + place
-        for row in range(len(ids)):
-            found = self._ids(int(where[row, 0]), min(int(where[row, -1]) + 1, count))
+        place = start + np.arange(length + 1)  # In the text of the row.
+        where = text * self.width + place  # In the corpus.
+        count = int(self._first[-1])
+        ids = np.full(place.shape, self.pad_id, "int32")
+        for row, places in enumerate(where):
+            begin, end = int(places[0]), min(int(places[-1]) + 1, count)
+            found = self._ids(begin, end)
             ids[row, : len(found)] = found
-        real = np.logical_and(place < self.width, where < count)
-        mask = real[:, :-1].astype("int32")
-        # The text after the last id of a row belongs to the next row.
-        has_next = np.logical_and(real[:, :-1], where[:, :-1] + 1 < count)
-        begins = (start == 0).astype("int32")
-        inputs = {"token_ids": np.where(mask, ids[:, :-1], self.pad_id), "padding_mask": mask, "begins": begins}
-        return {**inputs, "targets": np.where(has_next, ids[:, 1:], 0), "weights": has_next.astype("float32")}
+
+        # Rows end with their text or with the corpus. The id after the end of a text begins the next text.
+        place, where = place[:, :-1], where[:, :-1]
+        is_real = (place < self.width) & (where < count)
+        has_next = is_real & (where + 1 < count)
+        return {
+            "token_ids": np.where(is_real, ids[:, :-1], self.pad_id),
+            "padding_mask": is_real.astype("int32"),
+            "begins": (start == 0).astype("int32"),
+            "targets": np.where(has_next, ids[:, 1:], 0),
+            "weights": has_next.astype("float32"),
+        }
 
     def _ids(self, begin, end):
         """Returns the ids of the corpus from one place to another, in the order in which it is read."""
-        if self.reverse:
-            count = int(self._first[-1])
-            return self._stored(count - end, count - begin)[::-1] if begin < end else self._stored(0, 0)
-        return self._stored(begin, end)
+        if not self.reverse:
+            return self._stored(begin, end)
+        if begin >= end:
+            return self._stored(0, 0)
+        count = int(self._first[-1])
+        return self._stored(count - end, count - begin)[::-1]
 
     def _stored(self, begin, end):
         """Returns the stored ids from one place to another."""

@@ -63,9 +63,13 @@ class Comparison:
         row = {"method": name, "variant": shorten(runs[0]["definition"], tried), "seeds": len(runs)}
         for part in self.parts:
             row[part], row[f"{part}_interval"] = mean_interval([run[part] for run in runs])
-        ours, theirs = ([run[self.parts[-1]] for run in self.runs[method]] for method in (name, self.baseline))
-        row["difference"] = None if name == self.baseline else float(np.mean(ours) - np.mean(theirs))
-        row["p"] = None if name == self.baseline else paired_test(ours, theirs)
+        last = self.parts[-1]
+        ours = [run[last] for run in runs]
+        theirs = [run[last] for run in self.runs[self.baseline]]
+        row["difference"] = row["p"] = None
+        if name != self.baseline:
+            row["difference"] = float(np.mean(ours) - np.mean(theirs))
+            row["p"] = paired_test(ours, theirs)
         steps = [run["step_seconds"] for run in runs if run["step_seconds"] is not None]
         row["step"] = float(np.median(steps)) if steps else None
         row["time"] = float(np.mean([run["seconds"] for run in runs]))

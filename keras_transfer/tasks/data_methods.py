@@ -146,7 +146,12 @@ class DataMethods(_Task):
             **kwargs,
         }
         settings, before = {"shuffle": bool(shuffle), "class_weight": class_weight}, getattr(self, "history", None)
-        fit = mends_failures(self, "train_function", data)(super().fit)
+        keras_fit = super().fit
+
+        def fit(*args, **kwargs):
+            with mends_failures(self, "train_function", data):
+                return keras_fit(*args, **kwargs)
+
         try:
             found = fit_in_run(fit, data, callbacks, options, settings=settings)
         except BaseException:

@@ -38,9 +38,9 @@ def prepared_rows(ids):
         return [row[real.astype(bool)].astype("int32") for row, real in zip(token_ids, mask)]
     rows = [np.asarray(row) for row in ids]
     rule = "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`."
-    for row in rows:
+    for index, row in enumerate(rows):
         is_of_ids = row.size == 0 or row.dtype.kind in "iu"  # An empty list becomes an array of floats.
-        expect(row.ndim == 1 and is_of_ids, rule, prompt=row)
+        expect(row.ndim == 1 and is_of_ids, rule, prompt=row, position=index)
     return [row.astype("int32") for row in rows]
 
 
@@ -115,9 +115,11 @@ def lengths_of(task, rows, max_length, max_new_tokens, least):
 def max_length_of(task, max_length=None):
     """Returns `max_length` or its default, or raises a `ValueError` if it does not fit the encoder."""
     positions = getattr(task.encoder, "max_sequence_length", None)
-    default = task.max_length or generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
-    default = default if task.max_length or positions is None else min(default, positions)
-    max_length = default if max_length is None else max_length
+    if max_length is None:
+        max_length = task.max_length
+    if max_length is None:
+        max_length = generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
+        return max_length if positions is None else min(max_length, positions)
     rule = f"`max_length` must be at most {positions}, the encoder's number of positions."
     expect(positions is None or max_length <= positions, rule, max_length=max_length)
     return max_length

@@ -1,7 +1,7 @@
 """Classification without training: a language model compares the likelihood of each label in a template."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,10 +148,13 @@ class InContext(_Task):
 def written_labels(label_names):
     """Returns a dict from labels, a list or such a dict, to the texts that represent them in prompts or targets."""
     rule = "`label_names` must contain at least two different strings."
-    expect(not isinstance(label_names, str) and len(label_names) == len({*label_names}), rule, label_names=label_names)
-    written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
-    are_texts = all(isinstance(text, str) and text for text in written.values())
-    expect(len(written) > 1 and are_texts, rule, label_names=label_names)
+    is_collection = isinstance(label_names, Collection) and not isinstance(label_names, str)
+    expect(is_collection, rule, label_names=label_names)
+    texts = list(label_names.values() if isinstance(label_names, dict) else label_names)
+    are_texts = all(isinstance(text, str) and text for text in texts)
+    expect(len(texts) > 1 and are_texts, rule, label_names=label_names)
+    written = dict(label_names) if isinstance(label_names, dict) else dict(zip(texts, texts))
+    expect(len(written) == len(label_names), rule, label_names=label_names)
     return written
 
 

@@ -8,14 +8,14 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import check_numbers, to_array
+from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expect
 from keras_transfer.data import choice_batches, choice_columns
 from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import check_class_labels
 from keras_transfer.tasks.heads import merge_parts
-from keras_transfer.tasks.labels import Labels, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
@@ -71,9 +71,10 @@ class ChoicePositions(Labels):
         return flat_labels(labels)
 
     def check(self, labels, loss=None):
-        labels = to_array(labels)
-        rule = "Labels must be the positions of the right choices, one integer for each row."
-        expect(labels.ndim == 1 and labels.dtype.kind in "iuf", rule, labels=labels)
+        expected = "Labels must be the positions of the right choices, one integer for each row"
+        values = as_numbers(labels, expected)
+        is_column = values.ndim == 1 and values.dtype.kind != "b"
+        expect(is_column, f"{expected}.", dtype=str(values.dtype), shape=values.shape)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -140,12 +140,20 @@ class TextClassifier(PooledTask):
     ) -> None:
         settings = settings_in(locals())
         label_names = _checked_classes(num_classes, label_names)
+        settings["num_classes"] = len(label_names)
+        settings["siamese"] = bool(siamese)
         if thresholds is not None:
             thresholds = _checked_thresholds(thresholds, len(label_names), multi_label)
         labels: Any = MultiHot(label_names, thresholds) if multi_label else ClassNames(label_names)
-        settings |= {"num_classes": len(label_names), "siamese": bool(siamese)}
-        reader = pooled_reader(preprocessor, windows, siamese)
-        super().__init__(encoder, len(label_names), reader, labels, settings, scalar_mix=scalar_mix, name=name)
+        super().__init__(
+            encoder,
+            len(label_names),
+            pooled_reader(preprocessor, windows, siamese),
+            labels,
+            settings,
+            scalar_mix=scalar_mix,
+            name=name,
+        )
 
     @property
     def thresholds(self):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import check_numbers, to_array, to_numpy
+from keras_transfer.core.arrays import check_numbers, to_numpy
 from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.data import are_parts, part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
@@ -23,7 +23,7 @@ from keras_transfer.tasks.heads import (
     split_parts,
     text_vectors,
 )
-from keras_transfer.tasks.labels import Labels, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
@@ -100,9 +100,9 @@ class SimilarityLabels(Labels):
     def check(self, labels, loss=None):
         if loss is not None and not getattr(loss, "takes_labels", True):
             raise ValueError(f"`{type(loss).__name__}` uses no labels. Leave out `y`. Received: labels")
-        values = flat_labels(to_array(labels))
-        is_column = values.ndim == 1 and values.dtype.kind in "biuf"
-        expect(is_column, "Labels must be numbers, one for each row.", labels=values)
+        expected = "Labels must be numbers, one for each row"
+        values = flat_labels(as_numbers(labels, expected))
+        expect(values.ndim == 1, f"{expected}.", shape=values.shape)
         if hasattr(loss, "check_labels"):
             loss.check_labels(values)
 

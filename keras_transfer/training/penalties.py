@@ -223,13 +223,18 @@ class EWC(Penalty):
         self._complete = fisher is not None
 
     def select(self, groups):
-        chosen = groups if self.groups is None else select_groups(groups, self.groups)
-        known = {group.name for group in chosen if any(self._values(weight) is not None for weight in group.variables)}
-        paths = [weight.path for group in chosen for weight in group.variables]
+        chosen = list(groups) if self.groups is None else select_groups(groups, self.groups)
+        known, paths = set(), []
+        for group in chosen:
+            paths += [weight.path for weight in group.variables]
+            if any(self._values(weight) is not None for weight in group.variables):
+                known.add(group.name)
         rule = f"`fisher` must contain at least one weight of the layer groups. Expected some of {paths}."
         expect(self.fisher is None or known, rule, fisher=list(self.fisher or ()))
+        if self.groups is not None:
+            return chosen
         # `check` warns about pretrained weights that `fisher` lacks. A new head is not part of the earlier task.
-        return [group for group in chosen if self.groups is not None or group.pretrained or group.name in known]
+        return [group for group in chosen if group.pretrained or group.name in known]
 
     def check(self, weights):
         if self.fisher is None:

@@ -60,6 +60,7 @@ def test_calibration_divides_by_the_likelihoods_for_texts_without_content():
             {"label_names": "good"},
             "`label_names` must contain at least two different strings. Received: label_names='good'",
         ),
+        ({"label_names": 2}, "`label_names` must contain at least two different strings. Received: label_names=2"),
         ({"label_names": ["g", "G"]}, r"different tokens.*Received: 'g' and 'G', both with the ids \[\d"),
         ({"label_names": ["good", "\u200b"]}, r"at least one token. Received: the label '\\u200b' without any"),
         ({"examples": [("a", "fine")]}, r"Labels of `examples` must be among \['good', 'bad'\]. Received: 'fine'"),
