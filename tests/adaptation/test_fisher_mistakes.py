@@ -43,8 +43,8 @@ X, Y = features()
         (linear, {"y": Y}, "Pass `empirical=True`.*Received: empirical=False"),
         (linear, {"loss": "mse"}, "Pass `empirical=True`.*Received: empirical=False"),
         (linear, {"empirical": True}, "requires `y`.*Received: no labels"),
-        (linear, {"empirical": True, "y": Y + 1}, "from 0 to 2, .* Received: labels=\\[(0|1), 3\\]"),
-        (linear, {"empirical": True, "y": Y - 1}, "from 0 to 2, .* Received: labels=\\[-1, 1\\]"),
+        (linear, {"empirical": True, "y": Y + 1}, "from 0 to 2, .* Received: smallest=(0|1), largest=3"),
+        (linear, {"empirical": True, "y": Y - 1}, "from 0 to 2, .* Received: smallest=-1, largest=1"),
         (linear, {"empirical": True, "y": Y * 1.0}, "integers from 0 to 2.*Received: dtype='float64'"),
         (
             linear,
