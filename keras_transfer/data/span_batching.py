@@ -85,7 +85,8 @@ def span_batches(
     y = y.to_pylist() if hasattr(y, "to_pylist") else whole_column(y)
     spans = None if y is None else answer_spans(contexts, y)
     weights = None if sample_weight is None else row_weights(sample_weight, len(questions), "question")
-    expect(y is not None or weights is None, "`sample_weight` requires `y`.", y=None)
+    if weights is not None:
+        expect(y is not None, "`sample_weight` requires `y`.", y=None)
     windows = windows_in_memory(preprocessor, questions, contexts, doc_stride, overlap)
     layout = Layout("windows", windows.example)
     labels = None if spans is None else answer_positions(windows, spans, y)

@@ -69,7 +69,8 @@ def batches(
     ```
     """
     x = to_columns(x)
-    expect(sample_weight is None or y is not None, "`sample_weight` requires `y`.", y=None)
+    if sample_weight is not None:
+        expect(y is not None, "`sample_weight` requires `y`.", y=None)
     kind = "pairs" if isinstance(x, tuple) else "texts"
     options: dict[str, Any] = {"batch_size": batch_size, "drop_remainder": drop_remainder, "lengths": lengths}
     return _batches(x, kind, y, preprocessor, sample_weight, shuffle=shuffle, seed=seed, **options)

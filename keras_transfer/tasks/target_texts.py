@@ -255,7 +255,8 @@ class TargetTexts(NextTokens):
         if found.contents.prepare is not None:
             return found
         rule = "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`."
-        expect(data.labels is not None or data.contents.kind != "texts", rule, y=None)
+        if data.contents.kind == "texts":
+            expect(data.labels is not None, rule, y=None)
         if data.labels is None:
             return data
         if data.labels.dtype == object:

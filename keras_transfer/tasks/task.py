@@ -329,7 +329,8 @@ class Task(
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
         weights = kwargs.get("loss_weights")
         rule = "`loss_weights` cannot be used without a loss, as for tasks that have their own."
-        expect(loss is not None or weights is None, rule, loss_weights=weights)
+        if weights is not None:
+            expect(loss is not None, rule, loss_weights=weights)
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs)
         self.head_adapters.compile_again = False
 

@@ -113,7 +113,8 @@ class UnigramTokenizer(Tokenizer):
         self.keep_spaces = bool(keep_spaces)
         self.graphemes = bool(graphemes)
         self._model: Any = None
-        expect(model is not None or vocabulary is None, "A `vocabulary` requires a `model`.", model=None)
+        if vocabulary is not None:
+            expect(model is not None, "A `vocabulary` requires a `model`.", model=None)
         super().__init__(None, unk_token, mask_token, eos_token)
         if model is not None:
             self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
