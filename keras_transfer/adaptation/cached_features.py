@@ -1,15 +1,13 @@
 """Training the upper layers of a task on stored activations of the lower layers, which run once."""
 
 import dataclasses
-import hashlib
-import json
 import logging
 from typing import Any
 
 import keras
 
 from keras_transfer.core.expect import expect, expects, instance_of, one_of
-from keras_transfer.data import Batches, StoredRows, are_parts, store_rows
+from keras_transfer.data import Batches, StoredRows, are_parts, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode
 from keras_transfer.tasks import HiddenTokens, Reader, Task
@@ -213,24 +211,7 @@ class Cut:
         """Returns a string that identifies the weights and settings of the lower layers."""
         # The config of an encoder of this library describes its layers and names the active adapters.
         ours = isinstance(self.encoder, Encoder)
-        parts = [self.names, _settings(self.encoder.get_config()) if ours else None]
-        for operation in self.lower.operations:
-            has_config = isinstance(operation, keras.layers.Layer) and not ours
-            config = _settings(operation.get_config()) if has_config else None
-            parts.append([type(operation).__name__, getattr(operation, "compute_dtype", None), config])
-        described = json.dumps(parts, default=lambda value: type(value).__name__)
-        digest = hashlib.blake2b(described.encode(), digest_size=16)
-        for weight in self.lower.weights:
-            digest.update(keras.ops.convert_to_numpy(weight).tobytes())
-        return digest.hexdigest()
-
-
-def _settings(config):
-    """Returns a config without settings that do not affect outputs: `trainable`, and names, which Keras numbers."""
-    if isinstance(config, dict):
-        left_out = ("name", "trainable", "frozen", "adapter_layout")
-        return {name: _settings(value) for name, value in config.items() if name not in left_out}
-    return [_settings(value) for value in config] if isinstance(config, (list, tuple)) else config
+        return fingerprint_of(self.lower, self.encoder.get_config() if ours else None)
 
 
 def cut_below(task, below):

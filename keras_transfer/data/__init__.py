@@ -20,7 +20,7 @@ from keras_transfer.data.label_names import (
 from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, real_lengths
 from keras_transfer.data.pipeline import as_pipeline, of_at_most, read_ahead, times_class_weights
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, compiles_each_length
-from keras_transfer.data.row_store import StoredRows, store_rows
+from keras_transfer.data.row_store import StoredRows, fingerprint_of, store_rows
 from keras_transfer.data.sentence_streams import word_streams
 from keras_transfer.data.span_batching import (
     check_span_preprocessor,

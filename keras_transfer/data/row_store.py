@@ -1,6 +1,7 @@
 """Outputs of a model for each row of a dataset, computed once, stored in memory or in files, and read like arrays."""
 
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -61,16 +62,19 @@ class StoredRows:
         return self.shape[0]
 
     def __getitem__(self, key):
-        """Returns an array of rows, given an integer array and a slice of the number of tokens to return."""
-        rows, part = key
+        """Returns an array of rows, given an integer array and, if not all, a slice of the number of tokens."""
+        rows, tokens = key if isinstance(key, tuple) else (key, slice(None))
         if not self.kind["tokens"]:
             return np.asarray(self.values[rows])
-        length = part.stop + self.kind["extra"]
+        length = self.shape[1] if tokens.stop is None else tokens.stop + self.kind["extra"]
         found = np.zeros((len(rows), length, *self.kind["shape"]), self.dtype)
         for place, row in enumerate(rows):
-            tokens = self._of(row)[:length]
-            found[place, : len(tokens)] = tokens
+            own = self._of(row)[:length]
+            found[place, : len(own)] = own
         return found
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self[np.arange(len(self))], dtype)
 
     def hold(self, values, files=None):
         """Sets where the values are."""
@@ -95,13 +99,13 @@ class StoredRows:
         return self.values[self.starts[row] : self.starts[row + 1]]
 
 
-def store_rows(model, data, fingerprint, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
+def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
     """Runs a model once for each row of a dataset, and returns a dict from the names of its outputs to `StoredRows`.
 
     Args:
         model: Functional model with a dict of inputs and a dict of outputs.
         data: `Batches` that have these inputs.
-        fingerprint: String that stands for the weights and settings of the model.
+        fingerprint: String that stands for the weights and settings of the model. `None` for `fingerprint_of(model)`.
         folder: Path of a folder. What it has of the same model, data, dtype and version is not computed again. `None`
             for memory, or for temporary files above `memory_limit`.
         dtype: String. Dtype of the stored floats. `None` for those of the model.
@@ -109,7 +113,7 @@ def store_rows(model, data, fingerprint, folder=None, dtype=None, memory_limit=2
     missing = [name for name in model.input if name not in data.inputs]
     expect(not missing, f"The data must have the inputs {list(model.input)}.", missing=missing)
     inputs = {name: data.inputs[name] for name in {**model.input, "padding_mask": None} if name in data.inputs}
-    ends = row_ends(data)
+    ends, fingerprint = row_ends(data), fingerprint or fingerprint_of(model)
     # A different version of the library may compute different values with the same weights.
     made_by = {"model": fingerprint, "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
     files = None if folder is None else RowFiles(made_by, folder)
@@ -140,6 +144,32 @@ def store_rows(model, data, fingerprint, folder=None, dtype=None, memory_limit=2
     if files is not None:
         files.finish((), last=True)
     return dict(zip(model.output, columns))
+
+
+def fingerprint_of(model, settings=None):
+    """Returns a string that identifies the weights and settings of a functional model with a dict of outputs.
+
+    Args:
+        settings: Config that describes all layers. Defaults to `None`, the config of each layer.
+    """
+    parts = [list(model.output), None if settings is None else _without_names(settings)]
+    for operation in model.operations:
+        has_config = isinstance(operation, keras.layers.Layer) and settings is None
+        config = _without_names(operation.get_config()) if has_config else None
+        parts.append([type(operation).__name__, getattr(operation, "compute_dtype", None), config])
+    described = json.dumps(parts, default=lambda value: type(value).__name__)
+    digest = hashlib.blake2b(described.encode(), digest_size=16)
+    for weight in model.weights:
+        digest.update(keras.ops.convert_to_numpy(weight).tobytes())
+    return digest.hexdigest()
+
+
+def _without_names(config):
+    """Returns a config without settings that do not affect outputs: `trainable`, and names, which Keras numbers."""
+    if isinstance(config, dict):
+        left_out = ("name", "trainable", "frozen", "adapter_layout")
+        return {name: _without_names(value) for name, value in config.items() if name not in left_out}
+    return [_without_names(value) for value in config] if isinstance(config, (list, tuple)) else config
 
 
 def row_ends(data):

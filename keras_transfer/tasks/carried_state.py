@@ -44,8 +44,8 @@ class CarriedState(keras.layers.Layer):
         """Returns what `step` returns for a window, given a dict of its inputs with `begins`."""
         check_streams(ops.shape(inputs["begins"])[0], self.num_streams)
         kept = self.states[0 if training else 1]
-        goes_on = ops.equal(inputs["begins"], 0)
-        state = [ops.where(goes_on, values.value, ops.zeros(values.shape, values.dtype)) for values in kept]
+        goes_on = ops.equal(inputs["begins"], 0)[:, 0]
+        state = [_rows_where(goes_on, values.value) for values in kept]
         state = keras.tree.pack_sequence_as(self.structure, state)
         vectors, state = self.step(inputs, state)
         for values, new in zip(kept, keras.tree.flatten(state)):
@@ -61,6 +61,12 @@ class CarriedState(keras.layers.Layer):
 
     def load_own_variables(self, store):
         """Loads nothing, because nothing was stored."""
+
+
+def _rows_where(is_kept, values):
+    """Returns values `[rows, ...]`, with zeros in the rows that are not kept."""
+    is_kept = ops.reshape(is_kept, (-1, *[1] * (len(values.shape) - 1)))
+    return ops.where(is_kept, values, ops.zeros_like(values))
 
 
 def check_streams(batch_size, num_streams, task_name="CausalLM"):

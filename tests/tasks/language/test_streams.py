@@ -8,6 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, MaskedLM
+from keras_transfer.tasks.carried_state import CarriedState
 from keras_transfer.training.schedules import WindowRate
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.data.test_corpus import build, documents, flat
@@ -212,3 +213,21 @@ test_mistakes_of_the_model = check_errors(
 def test_mistakes_are_clear_errors(corpus, call, message):
     with pytest.raises(ValueError, match=message):
         call(corpus)
+
+
+class Memory:
+    """An encoder whose state has further axes: a memory of 3 places, which counts the windows of a text."""
+
+    def empty_state(self, batch_size):
+        return {"memory": keras.ops.zeros((batch_size, 3, 2))}
+
+    def step(self, token_ids, state, padding_mask):
+        return state["memory"], {"memory": state["memory"] + 1}
+
+
+def test_a_state_of_any_rank_begins_anew_with_the_row_of_its_text():
+    carried = CarriedState(Memory(), 3)  # As many rows as places.
+    window = {name: np.ones((3, 4), "int32") for name in ("token_ids", "padding_mask")}
+    for begins in ([1, 1, 1], [0, 1, 0], [0, 0, 1]):
+        carried({**window, "begins": np.array(begins)[:, None]}, training=True)
+    np.testing.assert_array_equal(to_numpy(carried.states[0][0])[:, :, 0], np.array([[3] * 3, [2] * 3, [1] * 3]))
