@@ -14,9 +14,7 @@ class LazyModule:
         # What Python asks of any object is no reason to import the package.
         if name.startswith("__") and name not in ("__internal__", "__version__"):
             raise AttributeError(name)
-        value = getattr(importlib.import_module(self._name), name)
-        setattr(self, name, value)
-        return value
+        return getattr(importlib.import_module(self._name), name)
 
 
 tf: Any = LazyModule("tensorflow")

@@ -72,7 +72,7 @@ def test_a_user_can_define_other_groups(bert_module):
 
 def test_an_expression_without_a_match_is_an_error_that_lists_the_paths(bert_module):
     layer = HubLayer(bert_module, name="bert")  # the default name could be `hub_layer_9`
-    with pytest.raises(ValueError, match=re.escape(layer.weights[-1].path) + ".*Received: .'top', 'layer_9'"):
+    with pytest.raises(ValueError, match=re.escape(layer.weights[-1].path) + ".*Received: group=.'top', 'layer_9'"):
         layer_groups(layer, groups=[("top", "layer_9")])
 
 

@@ -159,6 +159,6 @@ def test_after_an_error_in_the_validation_the_model_has_the_weights_that_trained
 
 
 test_callbacks_that_exchange_the_same_weights_are_errors = check_errors(
-    (lambda: fit(make(), keras.callbacks.SwapEMAWeights()), "Leave `SwapEMAWeights` out ... Received: SwapEMAWeights"),
+    (lambda: fit(make(), keras.callbacks.SwapEMAWeights()), "Leave `SwapEMAWeights` out ... ['SwapEMAWeights']"),
     (lambda: fit(make(), keras.callbacks.BackupAndRestore("run")), "use `callbacks.TrainingCheckpoint` instead"),
 )
