@@ -5,8 +5,6 @@ python ask.py MODEL "first text" "second text"
 
 import sys
 
-from keras_transfer.core.lazy import tf
-
 
 def print_answers(texts, answers):
     """Prints one line per text with its answer, the probability of a label, and the text."""
@@ -19,6 +17,7 @@ def print_answers(texts, answers):
 
 def labels_of(folder, texts):
     """Returns `(label, probability)` for each text."""
+    import tensorflow as tf
     import tensorflow_text  # noqa: F401 (the graph uses its operations)
 
     outputs = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(texts))

@@ -396,8 +396,10 @@ class RunFile:
             file.writelines(f"{json.dumps(line)}\n".encode() for line in ({"settings": self.settings}, *self.runs))
 
     def _read(self):
+        data = self.path.read_bytes()
+        lines = data[: data.rfind(b"\n") + 1].splitlines()  # An earlier version left an incomplete last line if killed.
         try:
-            first, *self.runs = map(json.loads, self.path.read_bytes().splitlines())
+            first, *self.runs = map(json.loads, lines)
             before = {**{name: self.settings.get(name) for name in LATER_SETTINGS}, **first["settings"]}
             wrong = [run for run in self.runs if not isinstance(run, dict) or "settings" in run]
         except (ValueError, KeyError, TypeError):
