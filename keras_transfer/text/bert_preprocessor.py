@@ -82,6 +82,16 @@ class BertPreprocessor(TokenPreprocessor):
         self.strip_accents = tokenizer.strip_accents
         self.clean_up = tokenizer.clean_up
 
+    @property
+    def cls_id(self) -> int:
+        """Integer. The id of `[CLS]`."""
+        return self.token_to_id("[CLS]")
+
+    @property
+    def sep_id(self) -> int:
+        """Integer. The id of `[SEP]`."""
+        return self.token_to_id("[SEP]")
+
     def save(self, folder: str | os.PathLike, *, overwrite: bool = False) -> None:  # type: ignore[override]
         """Writes `vocab.txt` and `tokenizer_config.json`, which `load` and Transformers can read.
 
