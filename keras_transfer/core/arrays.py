@@ -94,11 +94,15 @@ def check_weights(weights, name="sample_weight"):
     return weights
 
 
-def expect_each(are_met, rule, values):
-    """Raises a `ValueError` with a rule and the first of some values that breaks it, unless a boolean array is True."""
+def expect_each(are_met, rule, values, advice=lambda value: ""):
+    """Raises a `ValueError` with a rule and the first of some values that breaks it, unless a boolean array is True.
+
+    `advice` returns what helps for this value, a sentence after a space.
+    """
     if not are_met.all():
         place = tuple(np.argwhere(~are_met)[0].tolist())
-        raise ValueError(f"{rule} Received: {values[place]} at position {_plain(place)}")
+        value = values[place]
+        raise ValueError(f"{rule}{advice(value)} Received: {value} at position {_plain(place)}")
 
 
 def _plain(place):

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.arrays import check_numbers, expect_each
 from keras_transfer.core.expect import FRACTION, expect, expects, integer
 from keras_transfer.data import UNUSED
 from keras_transfer.distribute import share_of_loss
@@ -19,7 +19,6 @@ from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.hidden_tokens import in_batches
-from keras_transfer.tasks.labels import check_each
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
@@ -308,7 +307,7 @@ class WordsOnBothSides(TokenTargets):
                 )
             words = np.asarray(inputs["word_ids"])
             rule = f"`word_ids` must be from 0 to {self.count - 1}, the words of the vocabulary."
-            check_each(words, (words >= 0) & (words < self.count), rule)
+            expect_each((words >= 0) & (words < self.count), rule, words)
             found = target_words(words, np.asarray(inputs["padding_mask"]), begin, end).astype("int32")
             inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
             return {**inputs, "targets": found}, found

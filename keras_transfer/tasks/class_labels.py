@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.arrays import to_array
+from keras_transfer.core.arrays import expect_each, to_array
 from keras_transfer.core.expect import expect, number
 from keras_transfer.core.names import advice_on_label
 from keras_transfer.data import (
@@ -22,7 +22,7 @@ from keras_transfer.data import (
 )
 from keras_transfer.metrics import AUC, ExpectedCalibrationError, F1Score, MatthewsCorrelation, Precision, Recall
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, takes_vectors
-from keras_transfer.tasks.labels import Labels, as_numbers, check_each, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
 
 _UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
 _SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
@@ -191,7 +191,7 @@ def check_class_labels(labels, count, vectors=None, hint=""):
         raise ValueError(f"{expected}, one for each text.{'' if one_hot else hint} Received: {shape}")
     with np.errstate(invalid="ignore"):
         valid = (values >= 0) & (values < count) & (values % 1 == 0)
-    check_each(values, valid, f"{expected}.", lambda value: advice_on_label(value) if value % 1 else "")
+    expect_each(valid, f"{expected}.", values, lambda value: advice_on_label(value) if value % 1 else "")
 
 
 def check_multi_hot(labels, count):
@@ -205,4 +205,4 @@ def check_multi_hot(labels, count):
     if values.ndim != 2 or values.shape[1] != count:
         raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
     with np.errstate(invalid="ignore"):
-        check_each(values, (values >= 0) & (values <= 1), f"{expected}, each from 0 to 1.")
+        expect_each((values >= 0) & (values <= 1), f"{expected}, each from 0 to 1.", values)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import to_array, whole_column
+from keras_transfer.core.arrays import expect_each, to_array, whole_column
 from keras_transfer.data import whole_labels
 from keras_transfer.tasks.keras_losses import check_loss, check_metrics, default_metrics, from_names, takes_vectors
 from keras_transfer.tasks.used_places import of_used_places
@@ -190,16 +190,8 @@ def check_integers(values, expected, count=None, lowest=0, shape=(None, None)):
     fits = values.ndim == len(shape) and all(size in (None, own) for own, size in zip(values.shape, shape))
     if not fits or values.dtype.kind not in "iu":
         raise ValueError(f"{expected} Received: {values.dtype} of shape {values.shape}")
-    check_each(values, (values >= lowest) & (True if count is None else values < count), expected)
+    expect_each((values >= lowest) & (True if count is None else values < count), expected, values)
     return values
-
-
-def check_each(values, valid, expected, advice=lambda value: ""):
-    """Raises a `ValueError` that names the first of an array of values that is not valid."""
-    if len(wrong := np.argwhere(~valid)):
-        place = tuple(wrong[0].tolist())
-        value, position = values[place], place[0] if len(place) == 1 else place
-        raise ValueError(f"{expected}{advice(value)} Received: {value} at position {position}")
 
 
 def as_numbers(labels, expected, hint="", named=""):

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.metrics import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.keras_losses import is_accuracy
-from keras_transfer.tasks.labels import Labels, as_numbers, check_each, flat_labels
+from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
 from keras_transfer.tasks.saved import settings_in
 
@@ -55,7 +56,7 @@ class Numbers(Labels):
         if values.ndim == 0 or values.shape[1:] not in shapes:
             raise ValueError(f"{expected}. Received: shape {values.shape}")
         with np.errstate(over="ignore"):
-            check_each(values, np.isfinite(values.astype(dtype)), f"{expected}.")
+            expect_each(np.isfinite(values.astype(dtype)), f"{expected}.", values)
 
     def response(self, outputs):
         return {"values": outputs}
