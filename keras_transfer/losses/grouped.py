@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.saved_arguments import SavedByArguments
 
 EPSILON = 1e-12  # The smallest length by which a vector is divided, as in torch.
@@ -70,12 +71,8 @@ class PartsLoss(SavedByArguments, keras.losses.Loss):
 def check_between(labels, low, high, loss):
     """Raises a `ValueError` that names the first label that is not between two numbers."""
     with np.errstate(invalid="ignore"):
-        [*wrong] = np.flatnonzero(~((labels >= low) & (labels <= high)))
-    if wrong:
-        raise ValueError(
-            f"Labels of `{type(loss).__name__}` must be between {low} and {high}. Received: {labels[wrong[0]]} at "
-            f"position {wrong[0]}"
-        )
+        are_between = (labels >= low) & (labels <= high)
+    expect_each(are_between, f"Labels of `{type(loss).__name__}` must be between {low} and {high}.", labels)
 
 
 def normalized(vectors):
