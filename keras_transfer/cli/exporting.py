@@ -21,11 +21,7 @@ def export(model, output, pairs, overwrite, data, text_column, separator, encodi
     check_folder(output, overwrite)
     texts = data and read_column(data, text_column, separator=separator, encoding=encoding, no_header=no_header)
     model, adapters = load_model(path), options["adapters"]
-    if not isinstance(model, tasks.Task):
-        raise ValueError(
-            f"The model must be a task, such as a `TextClassifier`. Received: {path}, {type(model).__name__}"
-        )
-    if pairs and model.fitted_on == "texts":
+    if pairs and getattr(model, "fitted_on", None) == "texts":
         raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
     folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, texts=texts, **options)
     if (folder / "saved_model.pb").exists():

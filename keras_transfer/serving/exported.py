@@ -12,7 +12,6 @@ import numpy as np
 from keras_transfer.core.expect import expect, one_of
 from keras_transfer.core.files import read_json
 from keras_transfer.core.lazy import tf
-from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.portable.predict import Model
 
 SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identifies the format of a folder.
@@ -20,7 +19,7 @@ SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identif
 LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 # The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.
 FILES = (SAVED_MODEL, "variables/variables.index", PORTABLE, "labels.json", "tokenizer.json")
-FILES += tuple(module.FILE for module in FORMATS.values())
+FILES += ("model.tflite", "model.onnx")
 
 # The sentence of a failed check of an export, and what it received, inside TensorFlow's message.
 ASSERTION = re.compile(r"assertion failed: \[(.+?:)\] (\[.*?\])\n", re.DOTALL)

@@ -1,7 +1,6 @@
 """Exports a trained task in a format that needs neither this library nor Keras."""
 
 import contextlib
-import inspect
 import json
 import logging
 import os
@@ -18,18 +17,20 @@ from keras_transfer.core.expect import FRACTION, expect, expects, number, one_of
 from keras_transfer.core.files import atomic_folder, check_folder
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import in_first_process, write_together
-from keras_transfer.serving.by_adapter import check_adapters
-from keras_transfer.serving.portable.folder import FORMATS, check_portable, write_portable
-from keras_transfer.serving.saved_model import write_saved_model
+from keras_transfer.serving.portable.litert import LiteRT
+from keras_transfer.serving.portable.onnx import ONNX
+from keras_transfer.serving.saved_model import SavedModel
 from keras_transfer.tasks import Task
 
+# From each format to a class with the names of its options, `check` and `write`.
+FORMATS = {"savedmodel": SavedModel, "litert": LiteRT, "onnx": ONNX}
 _SUMMARY = (
     "{folder}: {megabytes:.1f} MB; in one thread 1 text {milliseconds_of_1:.1f} ms, 32 texts {milliseconds_of_32:.1f} "
     "ms; compared with the model on {texts} texts: largest difference {max_difference:.2g}"
 )
 
 
-@expects(format=one_of("savedmodel", *FORMATS), max_difference=number(0), min_equal_labels=FRACTION)
+@expects(format=one_of(*FORMATS), max_difference=number(0), min_equal_labels=FRACTION)
 def export(
     model: Task,
     folder: str | os.PathLike[str],
@@ -63,52 +64,16 @@ def export(
     # SavedModel
 
     With `format="savedmodel"`, the folder is a TensorFlow SavedModel that contains the weights (only once) and the
-    vocabulary. TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name.
+    vocabulary. TensorFlow Serving and `tf.saved_model.load` offer the signatures that the method `signatures` of the
+    task describes. Most tasks have:
 
-    A `TextClassifier` has:
+    - `serving_default`: from strings [batch], such as `text`, to the answers, such as `label_id` [batch] int32 and
+      `probabilities` [batch, classes] float32, in the order of `label_names`. For each `label_id`, there is a `label`,
+      a string.
+    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits`, unless the encoder accepts text
 
-    - `serving_default`: from `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
-      `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `label_names`
-    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32, unless the
-      encoder takes text
-    - `embed`: from `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalized) as in the
-      encoder's checkpoint, or else as in the classifier
-
-    With `multi_label=True`, `serving_default` answers with `chosen` [batch, classes] int32, zeros and ones, and
-    `probabilities`. A `TextRegressor` answers with `values` [batch, num_targets] float32. A task with `windows` has no
-    `embed`, and one with `siamese=True`, which requires `pairs=True`, no `tokens`.
-
-    A `TokenClassifier` has:
-
-    - `serving_default`: from `text` [batch] strings, which the preprocessor splits, to `words` [batch, words] strings,
-      their `label` strings, `label_id` int32 and `probabilities` [batch, words, labels] float32. Texts with fewer words
-      than the longest are padded with "", "", -1 and 0.
-    - `words`: from `words` [batch, words] strings, padded with "", to the same outputs without `words`
-    - `tokens`: from the encoder's inputs to `logits` [batch, length, labels] float32
-
-    A `MultipleChoice` has:
-
-    - `serving_default`: from `context` [batch] strings and `choices` [batch, choices] strings to `choice` [batch]
-      strings, `choice_id` [batch] int32 and `probabilities` [batch, choices] float32
-    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, 1] float32, one for each pair of a
-      context and a choice
-
-    A `TextEmbedder` has:
-
-    - `serving_default`: from `text` [batch] strings to `embedding` [batch, dim] float32
-    - `tokens`: from the encoder's inputs to `embedding`
-
-    A `CausalLM` has:
-
-    - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
-      `sampler`, up to its `max_length`. If a prompt is too long, only its last tokens are read.
-    - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
-
-    A `BidirectionalLM` has `serving_default`: from `text` [batch] strings to `log_likelihood` [batch, 2] float32, the
-    sums of both directions, and `tokens`: from the encoder's inputs to `logits` [batch, length + 1, 2, words] float32.
-
-    A `SpanExtractor` has `serving_default`: from `question` and `context` [batch] strings to `answer` [batch] strings,
-    `score` [batch] float32, and `start` and `end` [batch] int32, characters of the context, -1 if there is no answer.
+    Words are [batch, words] strings. Texts with fewer words than the longest are padded with "", and their answers with
+    "", -1 and 0.
 
     Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
     request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is
@@ -187,33 +152,22 @@ def export(
     model.reader.require_whole("exported")
     in_first_process(lambda: check_folder(folder, overwrite), model)
     model.head_adapters.check()
-    if adapters is not None:
-        check_adapters(model, adapters)
-    signatures = model.signatures(pairs)  # Raises an error if the task cannot answer requests.
-    has_loop = "jit_compile" in inspect.signature(model.signatures).parameters and "serving_default" in signatures
-    rule = "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`."
-    if jit_compile:
-        expect(has_loop, rule, jit_compile=jit_compile, task=type(model).__name__)
-    limits = {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
-    if format == "savedmodel":
-        tested = {"quantization": quantization, "texts": texts, **limits}
-        given = {name: value for name, value in tested.items() if value is not None}
-        rule = f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`."
-        expect(not given, rule, format=format, **given)
-        options = {"pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile), "verbose": verbose}
-    else:
-        expect(
-            adapters is None, "Only a SavedModel can choose an adapter for each row.", format=format, adapters=adapters
-        )
-        rows = check_portable(model, format, quantization, texts, pairs, limits)
-        options = {"format": format, "quantization": quantization, "rows": rows, "limits": limits}
+    model.signatures(pairs)  # Raises an error if the task cannot answer requests.
+    options = {"quantization": quantization, "texts": texts, "adapters": adapters, "jit_compile": jit_compile or None}
+    options |= {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
+    options = {name: value for name, value in options.items() if value is not None}
+    unknown = {name: value for name, value in options.items() if name not in FORMATS[format].OPTIONS}
+    others = [name for name, each in FORMATS.items() if unknown.keys() <= {*each.OPTIONS}]
+    rule = f"The format {format!r} has no {listed(unknown)}. Leave this out, or use one of the formats {others}."
+    expect(not unknown, rule, format=format, **unknown)
+    settings = FORMATS[format].check(model, bool(pairs), verbose, **options)
     _check_weights(model)
-    options["label_names"] = _names(label_names, list(model.label_names or ()))
+    settings["label_names"] = _names(label_names, list(model.label_names or ()))
     write = write_export if keras.backend.backend() == "tensorflow" else _write_with_tensorflow_backend
 
     def write_folder(folder):
         with atomic_folder(folder, overwrite) as temporary:
-            measured = write(model, temporary, options)
+            measured = write(model, temporary, format, settings)
             if measured and verbose:
                 equal = measured["equal_labels"]
                 labels = "" if equal is None else f", equal labels {equal:.4g}"
@@ -223,12 +177,12 @@ def export(
     return pathlib.Path(folder)
 
 
-def write_export(model, folder, options):
+def write_export(model, folder, format, settings):
     """Writes a task on the TensorFlow backend into an empty folder, and returns the measurements, if there are any."""
     logger = logging.getLogger("tensorflow")
     logger.addFilter(_names_no_temporary_folder)
     try:
-        return (write_portable if "format" in options else write_saved_model)(model, folder, **options)
+        return FORMATS[format].write(model, folder, **settings)
     finally:
         logger.removeFilter(_names_no_temporary_folder)
 
@@ -277,10 +231,10 @@ def _names(labels, own):
 
 def export_saved():
     """Exports the model of a file, in a process that `_write_with_tensorflow_backend` starts."""
-    path, folder, options = json.load(sys.stdin)
+    path, folder, format, settings = json.load(sys.stdin)
     model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
     try:
-        print(json.dumps([write_export(model, pathlib.Path(folder), options), None]))
+        print(json.dumps([write_export(model, pathlib.Path(folder), format, settings), None]))
     except ValueError as error:
         print(json.dumps([None, str(error)]))
 
@@ -298,9 +252,9 @@ def _without_optimizer(model):
             model.optimizer = optimizer
 
 
-def _write_with_tensorflow_backend(model, folder, options):
+def _write_with_tensorflow_backend(model, folder, format, settings):
     """Saves the model and exports it in a process with the TensorFlow backend."""
-    if options.get("verbose") and options["adapters"] is not None:
+    if settings.get("verbose") and settings.get("adapters") is not None:
         print("Exporting in another process, with the TensorFlow backend", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
@@ -308,7 +262,7 @@ def _write_with_tensorflow_backend(model, folder, options):
             model.save(path)
         result = subprocess.run(
             [sys.executable, "-P", "-c", "from keras_transfer.serving.exporting import export_saved; export_saved()"],
-            input=json.dumps([str(path), str(folder.absolute()), options]),
+            input=json.dumps([str(path), str(folder.absolute()), format, settings]),
             env={
                 **os.environ,
                 "KERAS_BACKEND": "tensorflow",

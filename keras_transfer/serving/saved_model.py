@@ -1,36 +1,54 @@
 """Writing a task as a SavedModel that accepts raw text and does not need this library."""
 
-import json
+import inspect
 import pathlib
 
+from keras_transfer.core.expect import expect
+from keras_transfer.core.files import write_json
 from keras_transfer.core.lazy import tf
-from keras_transfer.serving.by_adapter import signatures_by_adapter
+from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
 from keras_transfer.serving.exported import FACTS_FILE, LABELS_FILE
 from keras_transfer.version import __version__
 
 
-def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, verbose=0):
-    """Writes a task on the TensorFlow backend into a folder. For the arguments, see `export`."""
-    # A module of plain variables: tracking the Keras model would write every weight twice.
-    module = tf.Module()
-    module.weights = [weight.value for weight in model.weights]
-    module.preprocessor = model.preprocessor
-    # Tables and other objects of TF Hub modules, besides their weights.
-    module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
-    signatures = make_signatures(model, label_names, pairs, adapters, jit_compile, verbose)
-    if verbose and adapters is not None:
-        print("Writing the SavedModel", flush=True)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    facts = {
-        "task": type(model).__name__,
-        "adapters": list(adapters or ()),
-        "signatures": {name: _shapes_of(signature) for name, signature in signatures.items()},
-        "keras_transfer": __version__,
-    }
-    (pathlib.Path(folder) / LABELS_FILE).parent.mkdir()
-    for name, content in ((LABELS_FILE, label_names), (FACTS_FILE, facts)):
-        text = json.dumps(content, ensure_ascii=False, indent=2)
-        (pathlib.Path(folder) / name).write_text(f"{text}\n", "utf-8")
+class SavedModel:
+    """The format of exports that TensorFlow Serving reads, with any preprocessor."""
+
+    OPTIONS = ("adapters", "jit_compile")
+
+    @staticmethod
+    def check(model, pairs, verbose, adapters=None, jit_compile=False):
+        """Returns the settings of `write`, or raises an error if an option does not fit a task."""
+        if adapters is not None:
+            check_adapters(model, adapters)
+        has_loop = "jit_compile" in inspect.signature(model.signatures).parameters
+        rule = "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`."
+        fits = not jit_compile or (has_loop and "serving_default" in model.signatures(pairs))
+        expect(fits, rule, jit_compile=jit_compile, task=type(model).__name__)
+        return {"pairs": pairs, "adapters": adapters, "jit_compile": bool(jit_compile), "verbose": verbose}
+
+    @staticmethod
+    def write(model, folder, label_names, pairs, adapters, jit_compile, verbose):
+        """Writes a task on the TensorFlow backend into a folder."""
+        # A module of plain variables: tracking the Keras model would write every weight twice.
+        module = tf.Module()
+        module.weights = [weight.value for weight in model.weights]
+        module.preprocessor = model.preprocessor
+        # Tables and other objects of TF Hub modules, besides their weights.
+        module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
+        signatures = make_signatures(model, label_names, pairs, adapters, jit_compile, verbose)
+        if verbose and adapters is not None:
+            print("Writing the SavedModel", flush=True)
+        tf.saved_model.save(module, str(folder), signatures=signatures)
+        facts = {
+            "task": type(model).__name__,
+            "adapters": list(adapters or ()),
+            "signatures": {name: _shapes_of(signature) for name, signature in signatures.items()},
+            "keras_transfer": __version__,
+        }
+        (pathlib.Path(folder) / LABELS_FILE).parent.mkdir()
+        for name, content in ((LABELS_FILE, label_names), (FACTS_FILE, facts)):
+            write_json(pathlib.Path(folder) / name, content)
 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):

@@ -158,7 +158,7 @@ def test_the_command_exports_several_adapters_and_prints_how_to_ask_them(run, tm
         (["acme", "glob"], "Expected some of ['acme', 'globex']. Did you mean 'globex'? Received: name='glob'"),
         (
             ["acme", "globex", "--format", "onnx"],
-            "Only a SavedModel can choose an adapter for each row. Received: format='onnx'",
+            "The format 'onnx' has no ['adapters'].",
         ),
     ],
 )

@@ -60,8 +60,8 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantization", "float16"], "A SavedModel has no ['quantization']. Use `format='litert'` or `'onnx'`."),
-        (["--max-difference", "1"], "A SavedModel has no ['max_difference']."),
+        (["--quantization", "float16"], "The format 'savedmodel' has no ['quantization']."),
+        (["--max-difference", "1"], "The format 'savedmodel' has no ['max_difference']."),
         (["--format", "onnx", "--quantization", "float16"], "`--quantization` must be one of (None, 'int8_dynamic')"),
         (["--format", "litert", "--pairs", "--data", "a.csv"], "`--data` has one text in a row"),
         (["--format", "litert", "--data", "no.csv"], "The table does not exist. Received: no.csv"),

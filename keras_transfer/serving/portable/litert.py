@@ -1,35 +1,36 @@
-"""Conversion of a function to LiteRT, formerly TensorFlow Lite, in float32, float16 or with int8 weights."""
+"""Conversion of a task to LiteRT, formerly TensorFlow Lite, in float32, float16 or with int8 weights."""
 
 import pathlib
 import re
 
 from keras_transfer.core.lazy import tf
-
-FILE = "model.tflite"
-PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
-QUANTIZATIONS = (None, "int8_dynamic", "float16")
+from keras_transfer.serving.portable.folder import Portable
 
 
-def convert(function, specs, weights, quantization, folder):
-    """Writes a function of named tensors as a LiteRT model with the signature `serving_default`.
+class LiteRT(Portable):
+    """The format LiteRT."""
 
-    Args:
-        function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
-    """
-    module = tf.Module()
-    module.weights = [weight.value for weight in weights]
-    traced = tf.function(function, autograph=False).get_concrete_function(**specs)
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], module)
-    if quantization is not None:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if quantization == "float16":
-        converter.target_spec.supported_types = [tf.float16]
-    try:
-        content = converter.convert()
-    except Exception as error:  # The converter raises errors of several types.
-        lacking = sorted(set(re.findall(r"'(tf\.\w+)' op", str(error))))
-        found = f"the operations {lacking}" if lacking else f"{type(error).__name__}: {error!s:.500}"
-        raise ValueError(
-            f"The converter of LiteRT cannot convert this model. Try `format='onnx'`. Received: {found}"
-        ) from error
-    (pathlib.Path(folder) / FILE).write_bytes(content)
+    NAME, FILE = "litert", "model.tflite"
+    PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
+    QUANTIZATIONS = (None, "int8_dynamic", "float16")
+
+    @staticmethod
+    def convert(function, specs, weights, quantization, folder):
+        """Writes a LiteRT model with the signature `serving_default`. For the arguments, see `Portable`."""
+        module = tf.Module()
+        module.weights = [weight.value for weight in weights]
+        traced = tf.function(function, autograph=False).get_concrete_function(**specs)
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], module)
+        if quantization is not None:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantization == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        try:
+            content = converter.convert()
+        except Exception as error:  # The converter raises errors of several types.
+            lacking = sorted(set(re.findall(r"'(tf\.\w+)' op", str(error))))
+            found = f"the operations {lacking}" if lacking else f"{type(error).__name__}: {error!s:.500}"
+            raise ValueError(
+                f"The converter of LiteRT cannot convert this model. Try `format='onnx'`. Received: {found}"
+            ) from error
+        (pathlib.Path(folder) / LiteRT.FILE).write_bytes(content)

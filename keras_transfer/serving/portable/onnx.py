@@ -1,59 +1,66 @@
-"""Conversion of a function to ONNX, in float32 or with int8 weights."""
+"""Conversion of a task to ONNX, in float32 or with int8 weights."""
 
 import pathlib
 import tempfile
 
 import keras
+import numpy as np
 
 from keras_transfer.core.lazy import tf
+from keras_transfer.serving.portable.folder import Portable
 
-FILE = "model.onnx"
-PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
-QUANTIZATIONS = (None, "int8_dynamic")
 OPSET = 17  # The newest opset that tf2onnx writes without a warning. onnxruntime supports it since 1.12.
 
 
-def convert(function, specs, weights, quantization, folder):
-    """Writes a function of named tensors as an ONNX model of at most 2 GB. For the arguments, see `litert.convert`.
+class ONNX(Portable):
+    """The format ONNX."""
 
-    The graph is converted with the weights as inputs, because the converter copies constants many times.
-    """
-    import tf2onnx
+    NAME, FILE = "onnx", "model.onnx"
+    PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
+    QUANTIZATIONS = (None, "int8_dynamic")
 
-    of_weights = {f"weight_{number}": weight for number, weight in enumerate(weights)}
-    names = [*specs, *of_weights]
+    @staticmethod
+    def convert(function, specs, weights, quantization, folder):
+        """Writes an ONNX model of at most 2 GB. For the arguments, see `Portable`.
 
-    def traced(*values):
-        given = dict(zip(names, values))
-        values = [(weight, given.pop(name)) for name, weight in of_weights.items()]
-        with keras.StatelessScope(state_mapping=values):
-            return function(**given)
+        The graph is converted with the weights as inputs, because the converter copies constants many times.
+        """
+        import tf2onnx
 
-    of_weights_specs = [tf.TensorSpec(weight.shape, weight.dtype, name=name) for name, weight in of_weights.items()]
-    try:
-        model, _ = tf2onnx.convert.from_function(
-            tf.function(traced, autograph=False),
-            input_signature=[*specs.values(), *of_weights_specs],
-            opset=OPSET,
-            custom_op_handlers={"Erfc": (_erfc, [])},
-        )
-    except Exception as error:  # The converter raises errors of several types.
-        raise ValueError(
-            "The converter of ONNX cannot convert this model. Try `format='litert'`. "
-            f"Received: {type(error).__name__}: {error!s:.500}"
-        ) from error
-    _fill(model, of_weights)
-    try:
-        content = model.SerializeToString()
-    except Exception as error:  # Versions of protobuf raise errors of several types.
-        raise ValueError(
-            "The model exceeds 2 GB, the limit of protobuf and so of an ONNX file. Use `format='savedmodel'`. "
-            f"Received: {type(error).__name__}: {error!s:.500}"
-        ) from error
-    file = pathlib.Path(folder) / FILE
-    file.write_bytes(content)
-    if quantization is not None:
-        _quantize(model, file)
+        of_weights = {f"weight_{number}": weight for number, weight in enumerate(weights)}
+        names = [*specs, *of_weights]
+
+        def traced(*values):
+            given = dict(zip(names, values))
+            values = [(weight, given.pop(name)) for name, weight in of_weights.items()]
+            with keras.StatelessScope(state_mapping=values):
+                return function(**given)
+
+        of_weights_specs = [tf.TensorSpec(weight.shape, weight.dtype, name=name) for name, weight in of_weights.items()]
+        try:
+            model, _ = tf2onnx.convert.from_function(
+                tf.function(traced, autograph=False),
+                input_signature=[*specs.values(), *of_weights_specs],
+                opset=OPSET,
+                custom_op_handlers={"Erfc": (_erfc, [])},
+            )
+        except Exception as error:  # The converter raises errors of several types.
+            raise ValueError(
+                "The converter of ONNX cannot convert this model. Try `format='litert'`. "
+                f"Received: {type(error).__name__}: {error!s:.500}"
+            ) from error
+        _fill(model, of_weights)
+        try:
+            content = model.SerializeToString()
+        except Exception as error:  # Versions of protobuf raise errors of several types.
+            raise ValueError(
+                "The model exceeds 2 GB, the limit of protobuf and so of an ONNX file. Use `format='savedmodel'`. "
+                f"Received: {type(error).__name__}: {error!s:.500}"
+            ) from error
+        file = pathlib.Path(folder) / ONNX.FILE
+        file.write_bytes(content)
+        if quantization is not None:
+            _quantize(model, file)
 
 
 def _fill(model, weights):
@@ -70,8 +77,6 @@ def _fill(model, weights):
 
 def _erfc(context, node, name, args):
     """Writes the `Erfc` of TensorFlow, which ONNX lacks, as one minus `Erf`."""
-    import numpy as np
-
     node.type = "Erf"
     one = context.make_const(f"{name}_one", np.array(1, "float32")).output[0]
     minus = context.make_node("Sub", [one, node.output[0]])
@@ -91,7 +96,7 @@ def _quantize(model, file):
         if node.op_type == "MatMul" and any(ranks.get(name, 2) != 2 for name in node.input)
     ]
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
-        target = pathlib.Path(scratch) / FILE
+        target = pathlib.Path(scratch) / file.name
         # Without VNNI, sums of products of unsigned and signed bytes overflow, and those of unsigned ones do not.
         options = {"per_channel": True, "weight_type": QuantType.QUInt8, "nodes_to_exclude": others}
         quantize_dynamic(str(file), str(target), **options)

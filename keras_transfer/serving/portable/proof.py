@@ -9,8 +9,6 @@ import tempfile
 
 import numpy as np
 
-from keras_transfer.serving.portable.rows import inputs_of
-
 BATCH = 32
 
 _BY_ROW = "ids", "output"
@@ -49,7 +47,7 @@ np.savez(result, **found)
 """
 
 
-def prove(model, function, folder, kind, rows, limits):
+def prove(kind, function, folder, rows, limits):
     """Runs the export of a folder, and returns the measurements.
 
     Args:
@@ -61,9 +59,8 @@ def prove(model, function, folder, kind, rows, limits):
         many texts in one thread; `texts`, their number; `max_difference`, the largest difference of the outputs; and
         `equal_labels`, the share of equal labels, `None` if the task has no labels.
     """
-    output = kind if kind in ("values", "embedding") else "logits"
-    own = _outputs(model, function, kind, rows, output)
-    found, times = _run(folder, rows, output)
+    own = _outputs(kind, function, rows)
+    found, times = _run(folder, rows, kind.compared)
     for row, (ids, own_ids) in enumerate(zip(found["ids"], own["ids"], strict=True)):
         if not np.array_equal(ids, own_ids):
             raise ValueError(
@@ -71,14 +68,14 @@ def prove(model, function, folder, kind, rows, limits):
                 f"contains it. Received: {ids.tolist()} instead of {own_ids.tolist()}, in row {row}"
             )
     outputs, own_outputs = found["output"], own["output"]
-    if kind == "words":
+    if found["places"] is not None:
         outputs, own_outputs = ([each[row][at] for row, at in found["places"]] for each in (outputs, own_outputs))
     measured = {
         "megabytes": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
         **times,
         "texts": len(rows),
         "max_difference": float(np.max([np.abs(x - y).max(initial=0) for x, y in zip(outputs, own_outputs)])),
-        "equal_labels": _equal_labels(model, kind, rows, outputs, own_outputs),
+        "equal_labels": _equal_labels(kind, rows, outputs, own_outputs),
     }
     most, least = limits["max_difference"], limits["min_equal_labels"]
     found = None
@@ -115,34 +112,21 @@ def _run(folder, rows, output):
             return found, {name: float(file[name]) for name in ("milliseconds_of_1", "milliseconds_of_32")}
 
 
-def _outputs(model, function, kind, rows, output):
+def _outputs(kind, function, rows):
     """Returns the ids and the outputs of the model by row."""
     found = {"ids": [], "output": []}
     for start in range(0, len(rows), BATCH):
-        inputs = inputs_of(model, kind, rows[start : start + BATCH])
-        values = np.asarray(function(**{name: inputs[name] for name in model.input})[output])
+        inputs = kind.inputs(rows[start : start + BATCH])
+        values = np.asarray(function(**{name: inputs[name] for name in kind.model.input})[kind.compared])
         for ids, size, row in zip(np.asarray(inputs["token_ids"]), np.sum(inputs["padding_mask"], axis=1), values):
             found["ids"].append(ids[:size])
             found["output"].append(row[:size] if row.ndim > 1 else row)
     return found
 
 
-def _equal_labels(model, kind, rows, outputs, own_outputs):
+def _equal_labels(kind, rows, outputs, own_outputs):
     """Returns the share of equal labels, or `None` if there are none."""
-    if kind in ("values", "embedding"):
+    if not kind.has_labels:
         return None
-    labels = [_labels(model, kind, rows, each) for each in (outputs, own_outputs)]
+    labels = kind.labels(rows, outputs), kind.labels(rows, own_outputs)
     return float(np.mean(np.concatenate([np.ravel(x == y) for x, y in zip(*labels)])))
-
-
-def _labels(model, kind, rows, outputs):
-    """Returns the labels of rows as a list of arrays of integers."""
-    if kind == "several_classes":
-        least = np.array(model.labels.thresholds)
-        return [1 / (1 + np.exp(-row)) >= least for row in outputs]
-    if kind == "spans":
-        return [row.argmax(0) for row in outputs]  # The label of a span is its most likely start and end.
-    if kind == "choices":
-        ends = np.cumsum([len(choices) for _, choices in rows])[:-1]
-        outputs = np.split(np.concatenate(outputs), ends)
-    return [row.argmax(-1) for row in outputs]

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer import encoders
-from keras_transfer.serving.portable.folder import FORMATS, graph_of
+from keras_transfer.serving.exporting import FORMATS
+from keras_transfer.serving.portable.folder import graph_of
 from keras_transfer.serving.portable.predict import RUNTIMES
 from keras_transfer.tasks import TextClassifier
 
@@ -42,7 +43,7 @@ FAST = ("BertEncoder",)
 OF_LSTM = ("AWDLSTMEncoder", "ElmoEncoder")  # The converter of LiteRT lacks loops over a dynamic number of steps.
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", RUNTIMES)
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in ENCODERS]
 )
@@ -52,7 +53,7 @@ def test_the_runtime_computes_the_same(name, format, tmp_path):
     for weight in model.weights:
         if len(weight.shape) > 1:
             weight.assign(keras.random.normal(weight.shape, stddev=weight.shape[-2] ** -0.5, seed=1))
-    function = graph_of(model, "classes")
+    function = graph_of(model)
     specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in model.input.items()}
     if format == "litert" and name in OF_LSTM:
         with pytest.raises(ValueError, match="(Use|Try) `format='onnx'`"):

@@ -10,8 +10,8 @@ import pytest
 
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.datasets import load_demo_questions
+from keras_transfer.serving.portable.kinds import kind_of, rows_for_test
 from keras_transfer.serving.portable.predict import Model
-from keras_transfer.serving.portable.rows import rows_of
 from tests.tasks.tiny import encoder, preprocessor
 
 pytest.importorskip("tensorflow")
@@ -139,8 +139,10 @@ def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(answers, tmp
 
 
 def test_packaged_texts_that_leave_room_test_an_export_without_texts():
-    assert len(rows_of(task(tasks.MultipleChoice), "choices", None)) == 64
-    assert 0 < len(rows_of(task(tasks.SpanExtractor, preprocessor(sequence_length=12)), "spans", None)) < 64
+    assert len(rows_for_test(kind_of(task(tasks.MultipleChoice)), None, False)) == 64
+    assert (
+        0 < len(rows_for_test(kind_of(task(tasks.SpanExtractor, preprocessor(sequence_length=12))), None, False)) < 64
+    )
 
 
 def test_answers_of_byte_level_bpe_begin_and_end_at_the_same_characters(answers):
