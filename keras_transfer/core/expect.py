@@ -1,14 +1,21 @@
 """The rules of arguments, declared where a public function begins, and the one form of the errors about them."""
 
+import contextlib
 import functools
 import inspect
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from keras_transfer.core.names import did_you_mean
+from keras_transfer.core.names import check_arguments, did_you_mean
+from keras_transfer.core.saved_arguments import accepted_arguments
 
 F = TypeVar("F")
+_UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say. A wrong name may leave another missing.
+    r"got an unexpected keyword argument '(\w+)'|Unrecognized keyword arguments passed to \w+: \{'(\w+)'"
+    r"|Arguments?(?:\(s\))? not recognized: \{'(\w+)'|missing \d+ required"
+)
 
 
 class Rule(NamedTuple):
@@ -51,7 +58,8 @@ def shown(value):
 def expects(**rules: Rule) -> Callable[[F], F]:
     """Decorates a function, a constructor or a dataclass with the rules of its arguments, checked before it runs.
 
-    A default always fits, so `None` is valid where it is the default.
+    A default always fits, so `None` is valid where it is the default. The error for an argument that does not exist
+    says what to pass instead, also without rules.
     """
 
     def decorate(function):
@@ -69,13 +77,50 @@ def expects(**rules: Rule) -> Callable[[F], F]:
         @functools.wraps(function)
         def checked(*args, **kwargs):
             positional = [*map(fitting, names, args), *args[len(names) :]]
-            return function(*positional, **{name: fitting(name, value) for name, value in kwargs.items()})
+            named = {name: fitting(name, value) for name, value in kwargs.items()}
+            with explained(function, kwargs, *args[:1]):
+                return function(*positional, **named)
 
         checked.rules = rules  # A test calls each function with what its rules exclude.
         checked.__signature__ = signature  # Keras does not follow wrappers.
         return checked
 
     return decorate
+
+
+@contextlib.contextmanager
+def explained(function, given, *owner):
+    """A context in which the error for an argument that a function or a class lacks says what to pass instead.
+
+    Args:
+        given: Dict of the arguments that were passed by name.
+        owner: The object or the class of a method.
+    """
+    try:
+        yield
+        return
+    except (TypeError, ValueError) as error:
+        found = _UNKNOWN.search(str(error))
+        if not found:
+            raise
+        what, known = _called(function, *owner)
+        named = [*filter(None, found.groups())] or given
+        unknown = {name: given[name] for name in named if name in given and name not in known}
+        if not unknown:  # A function that this one calls lacks it.
+            raise
+    check_arguments(what, unknown, known)
+
+
+def _called(function, *owner):
+    """Returns the public name of a function or a class, and the arguments that it accepts, also by what it calls."""
+    name = function.__name__
+    if isinstance(function, type):
+        name, owner = "__init__", (function,)
+    elif "." not in function.__qualname__.rpartition("<locals>.")[2]:
+        return name, accepted_arguments([function])
+    cls = owner[0] if isinstance(owner[0], type) else type(owner[0])
+    called = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
+    return called, accepted_arguments(vars(base)[name] for base in cls.__mro__ if name in vars(base))
 
 
 def integer(least: int | None = None, most: int | None = None) -> Rule:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.datasets.splits import shown_by_columns
 
 log = logging.getLogger("keras_transfer")
@@ -34,6 +34,7 @@ class Split(NamedTuple):
         raise AttributeError(f"A `Split` has no attribute `{name}`.{hint} Expected one of {self._fields}")
 
 
+@expects()
 def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> tuple:
     """Divides training data at random into training and validation data.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.lines import NUMBER, demand, log, shorten
 from keras_transfer.core.names import check_spaces, did_you_mean
 from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
@@ -14,6 +14,7 @@ from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.splits import Splits, positions
 
 
+@expects()
 def read_table(
     source: Any,
     text_column: str | int,

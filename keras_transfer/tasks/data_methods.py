@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expects
 from keras_transfer.data import MAX_LENGTHS, Batches, as_pipeline, label_of_accuracy
 from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
@@ -72,6 +73,7 @@ class DataMethods(_Task):
         data = read_data(self, "dataset", x, y, sample_weight, batch_size, shuffle)
         return data.for_keras() if isinstance(data, Stream) else data
 
+    @expects()
     def fit(
         self,
         x: Any = None,
@@ -161,6 +163,7 @@ class DataMethods(_Task):
         warn_of_one_answer(self, data, validation_data, found.history)
         return found
 
+    @expects()
     def evaluate(
         self,
         x: Any = None,
@@ -197,6 +200,7 @@ class DataMethods(_Task):
         with mends_failures(self, "test_function", data):
             return super().evaluate(x, verbose=verbose, **kwargs)
 
+    @expects()
     def predict(
         self,
         x: Any,

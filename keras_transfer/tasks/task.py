@@ -11,7 +11,7 @@ import keras
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import renamed
 from keras_transfer.distribute import check_scope, reducible
 from keras_transfer.encoders import (
@@ -288,6 +288,7 @@ class Task(
 
     # === Training ===
 
+    @expects()
     def compile(
         self,
         optimizer: Any = "auto",

@@ -222,6 +222,7 @@ class TextEmbedder(Task):
 
     # === Vectors ===
 
+    @expects()
     def embed(
         self, texts: Any, *, batch_size: int | None = None, verbose: str | int = 0, prompt_name: str | None = None
     ) -> np.ndarray:

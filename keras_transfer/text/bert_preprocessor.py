@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_transfer.core.expect import expects
 from keras_transfer.core.files import atomic_files
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH
@@ -64,6 +65,7 @@ class BertPreprocessor(TokenPreprocessor):
 
     assets = ("vocabulary",)
 
+    @expects()
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,

@@ -9,12 +9,13 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.names import advice_on_label, check_spaces, did_you_mean
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import to_columns
 
 
+@expects()
 @dataclasses.dataclass(eq=False, repr=False)
 class KerasTransferClassifier:
     """A `tasks.TextClassifier` as an estimator for scikit-learn's `cross_val_score`, `GridSearchCV` and `Pipeline`.
