@@ -23,7 +23,7 @@ from keras_transfer.serving.saved_model import SavedModel
 from keras_transfer.tasks import Task
 
 # From each format to a class with the names of its options, `check` and `write`.
-FORMATS = {"savedmodel": SavedModel, "litert": LiteRT, "onnx": ONNX}
+FORMATS: dict[str, Any] = {"savedmodel": SavedModel, "litert": LiteRT, "onnx": ONNX}
 _SUMMARY = (
     "{folder}: {megabytes:.1f} MB; in one thread 1 text {milliseconds_of_1:.1f} ms, 32 texts {milliseconds_of_32:.1f} "
     "ms; compared with the model on {texts} texts: largest difference {max_difference:.2g}"
