@@ -70,7 +70,6 @@ PRIVATE = {
     "what it updates (needed on JAX and for moving averages) or another rate for a while",
     ("an attribute set on another object", "layers/adapters/copies"): "embedding norms, final norms and poolers are "
     "nodes of a functional graph, also of KerasHub's, which nothing public can put another layer in place of",
-    ("an attribute set on another object", "core/door"): "the signature of our own function, which Keras reads",
     ("an attribute set on another object", "core/expect"): "the signature of our own function, which Keras reads",
     ("an attribute set on another object", "data/batching"): "a copy of our own batches",
     ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
