@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transfer.core.expect import expect, expects, instance_of, number
 from keras_transfer.encoders import encode
-from keras_transfer.tasks import Task, causal_head, check_causal
+from keras_transfer.tasks import Task, TokenTargets, causal_head, check_causal
 
 
 class AuxiliaryLoss(keras.layers.Layer):
@@ -102,7 +102,7 @@ def with_language_model_loss(task: Task, weight: Any = 0.5) -> Task:
         "`task` must have labels, such as a `TextClassifier`, since a language model predicts the tokens of its "
         "texts already."
     )
-    expect(not task.labels.are_ids, rule, task=task)
+    expect(not isinstance(task.labels, TokenTargets), rule, task=task)
     has_one = any(isinstance(layer, AuxiliaryLoss) for layer in task.layers)
     expect(not has_one, "`task` already has a language-model loss. Wrap the original task.", task=task)
     encoder = task.encoder

@@ -27,6 +27,7 @@ from keras_transfer.tasks.class_labels import check_class_labels, check_multi_ho
 from keras_transfer.tasks.hidden_tokens import HiddenTokens
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.source import count_rows, take_rows
+from keras_transfer.tasks.token_targets import TokenTargets
 
 __all__ = [
     "BertPretraining",

@@ -19,6 +19,7 @@ from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.hidden_tokens import in_batches
+from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
@@ -149,7 +150,7 @@ class BidirectionalLM(Task):
         object.__setattr__(self, "vectors", keras.Model(encoder.input, vectors))
         object.__setattr__(self, "head_layers", (drop, softmax))
         self.carried_state = None if streams is None else BothStates(encoder, streams, name="carried_state")
-        self.perplexity = LossPerplexity()
+        self.perplexity = labels.perplexity  # Keras tracks it.
 
     def sentence_ends(self) -> tuple[int, int]:
         """Returns the ids of the tokens that begin and end a sentence.
@@ -176,18 +177,6 @@ class BidirectionalLM(Task):
         targets, sampled = ops.maximum(inputs["targets"], 0), bool(training) and self.num_sampled is not None
         losses = [softmax(vectors[:, :, k], targets[:, :, k], training=sampled) for k in range(2)]
         return ops.stack(losses, axis=-1)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the mean of the losses of both directions, each the mean over its words."""
-        expect(sample_weight is None, f"A `{TASK}` does not support sample weights.", sample_weight=sample_weight)
-        real = ops.cast(y >= 0, "float32")
-        sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
-        return share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses])))
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the metrics: the mean loss, and the perplexity over all words of both directions."""
-        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))
-        return self.get_metrics_result()
 
     # === Prediction ===
 
@@ -282,12 +271,27 @@ class SentenceReader(NextTokenReader):
         return super().columns(x)
 
 
-class WordsOnBothSides(TokenTargets):
-    """The next and the previous words, which replace labels."""
+class WordsOnBothSides(JointLabels, TokenTargets):
+    """The next and the previous words, from which both directions learn: the loss is the mean of theirs."""
 
-    of_places = own_loss = True
     made_inputs = ("targets",)
     axes = (None, None, 2)
+
+    def __init__(self, count):
+        super().__init__(count)
+        self.perplexity = LossPerplexity()
+
+    def means(self, x, y, y_pred, sample_weight):
+        expect(sample_weight is None, f"A `{TASK}` does not support sample weights.", sample_weight=sample_weight)
+        real = ops.cast(y >= 0, "float32")
+        sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
+        return [Mean(share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0))), ops.sum(counts))]
+
+    def update_metrics(self, x, y, y_pred, sample_weight):
+        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))  # over all words of both directions
+
+    def count_of(self, x, y, sample_weight):
+        return self.places.count(x, y, sample_weight)
 
     def targets(self, data, task):
         if hasattr(data, "num_streams"):

@@ -106,7 +106,7 @@ def warn_of_own_lora(model):
 def warn_of_accumulation(task):
     """Logs a warning if batches whose losses are means of different numbers of tokens make an update together."""
     steps = 1 if task.optimizer is None else accumulation_steps(task.optimizer)
-    if steps > 1 and (task.labels.are_ids or task.labels.of_places):
+    if steps > 1 and task.labels.places is not None:
         log.warning(
             "Each of the %d batches of an update counts the same, whatever its number of labels. To count each label "
             "the same, use larger batches without `gradient_accumulation_steps`.",
@@ -132,14 +132,6 @@ def check_optimizer(optimizer):
     rule = "The learning rate of `optimizer` must be a finite number of at least 0."
     if isinstance(rate, numbers.Real):
         expect(0 <= rate < math.inf, rule, learning_rate=rate)
-
-
-def check_places(**arguments):
-    """Raises a `ValueError` if an argument of `compile` has something that belongs elsewhere, such as a callback."""
-    for name, (kind, value) in arguments.items():
-        for each in keras.tree.flatten(value):
-            if advice := belongs(each, kind):
-                raise ValueError(f"`{name}` does not accept a {type(each).__name__}.{advice} Received: {each!r:.100}")
 
 
 def require_compiled(task, method):

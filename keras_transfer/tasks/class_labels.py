@@ -22,7 +22,7 @@ from keras_transfer.data import (
 )
 from keras_transfer.metrics import AUC, ExpectedCalibrationError, F1Score, MatthewsCorrelation, Precision, Recall
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, takes_vectors
-from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
+from keras_transfer.tasks.labels import Labels, RowLabels, as_numbers, flat_labels
 
 _UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
 _SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
@@ -30,10 +30,9 @@ _NAMED = " Convert names with `model.labels.encode(labels)`."
 _NAMED_METRICS = {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
 
 
-class ClassNames(Labels):
+class ClassNames(RowLabels):
     """One class for each text: its name, or its position in the list of names, which are in the order of the logits."""
 
-    per_row = True
     named_losses = NAMED_LOSSES
     named_metrics = {
         **_NAMED_METRICS,

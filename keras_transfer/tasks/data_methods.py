@@ -17,6 +17,7 @@ from keras_transfer.tasks.input_checks import NoRows, check_kind, kind_of
 from keras_transfer.tasks.reader import ALL_ROWS
 from keras_transfer.tasks.source import batch_of, divided, read_data, source_of, validation_of
 from keras_transfer.tasks.stream import Stream, check_apart
+from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.training import TrainingCheckpoint, build_optimizer, fit_in_run
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -360,7 +361,7 @@ def warn_of_unknown_tokens(task, data):
     if not {"token_ids", "padding_mask"} <= inputs.keys():
         return
     columns = [(inputs["token_ids"], inputs["padding_mask"] != 0, task.preprocessor)]
-    if task.labels.are_ids and getattr(labels, "ndim", 0) == 2:
+    if isinstance(task.labels, TokenTargets) and getattr(labels, "ndim", 0) == 2:
         columns.append((labels, labels >= 0, getattr(task, "target_preprocessor", None) or task.preprocessor))
     for ids, real, preprocessor in columns:
         unknown = getattr(preprocessor, "unk_id", None)
@@ -386,7 +387,7 @@ def warn_of_one_answer(task, data, validation_data, logs):
     labels = getattr(part, "labels", None) if isinstance(part, Batches) else None
     if task.label_names is None or getattr(labels, "dtype", None) is None or labels.dtype.kind not in "iu":
         return
-    if labels.ndim != (2 if task.labels.of_places else 1) or f"{prefix}accuracy" not in logs:
+    if labels.ndim != (1 if task.labels.places is None else 2) or f"{prefix}accuracy" not in logs:
         return
     accuracy = logs[f"{prefix}accuracy"][-1]
     found = label_of_accuracy(labels[labels >= 0], accuracy)

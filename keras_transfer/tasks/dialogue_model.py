@@ -11,7 +11,6 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents, Layout
-from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics import Perplexity
@@ -19,6 +18,7 @@ from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_ma
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.id_rows import max_length_of, text_pieces, token_preprocessor
+from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Task, of_part
@@ -132,11 +132,39 @@ class DialogueReader(NextTokenReader):
         return rows, cut
 
 
-class Replies(NextTokens):
-    """The tokens of replies, for a model that computes its losses itself."""
+class Replies(JointLabels, NextTokens):
+    """The tokens of replies, from which one head learns, and the other that the last candidate is the right one."""
 
-    own_loss = weighs_itself = True  # One loss is a mean over tokens, the other over rows.
-    by_weight = False
+    def __init__(self, count, next_utterance_weight):
+        super().__init__(count)
+        self.next_utterance_weight = next_utterance_weight
+        self.perplexity, self.hits = Perplexity(), keras.metrics.Mean(name="hits_at_1")
+        self._token_loss, self._utterance_loss = (
+            self.loss(),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        )
+
+    def means(self, x, y, y_pred, sample_weight):
+        rule = "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]."
+        expect(isinstance(y_pred, dict), rule, outputs=y_pred)
+        if y is None or sample_weight is None:
+            raise ValueError(
+                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
+                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
+            )
+        scores = y_pred["next_utterance"]
+        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
+        tokens = self._token_loss(y, y_pred["logits"], sample_weight)
+        utterances = self._utterance_loss(right, scores)
+        return [
+            Mean(tokens, ops.sum(ops.cast(sample_weight != 0, "float32"))),
+            Mean(utterances, ops.shape(scores)[0], self.next_utterance_weight),
+        ]
+
+    def update_metrics(self, x, y, y_pred, sample_weight):
+        self.perplexity.update_state(y, y_pred["logits"], sample_weight)
+        scores = y_pred["next_utterance"]
+        self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -202,6 +230,7 @@ class DialogueModel(Generates, Likelihood, Task):
     checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
 
     num_candidates = of_part("reader", "num_candidates")
+    next_utterance_weight = of_part("labels", "next_utterance_weight")
     special_tokens = of_part("reader", "special_tokens")
 
     @expects(num_candidates=integer(2))
@@ -228,7 +257,7 @@ class DialogueModel(Generates, Likelihood, Task):
 
         # === Functional model ===
         reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
-        labels = Replies(encoder.token_embedding.input_dim)
+        labels = Replies(encoder.token_embedding.input_dim, next_utterance_weight)
         settings |= {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
         super().__init__(encoder, logits(encoded.sequence), reader, labels, settings=settings, name=name)
         self.prepare_generation(logits)
@@ -236,10 +265,7 @@ class DialogueModel(Generates, Likelihood, Task):
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
         )
         self.next_utterance.build((None, encoder.token_embedding.output_dim))
-        self._token_loss = NextTokens(labels.count).loss()
-        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self.perplexity = Perplexity()
-        self.hits = keras.metrics.Mean(name="hits_at_1")
+        self.perplexity, self.hits = labels.perplexity, labels.hits  # Keras tracks them.
 
     @property
     def further_heads(self):
@@ -258,30 +284,6 @@ class DialogueModel(Generates, Likelihood, Task):
         scores = ops.reshape(self.next_utterance(last), (-1, candidates))
         replies = ops.reshape(vectors, (-1, candidates, *ops.shape(vectors)[1:]))[:, -1]
         return {"logits": self.output_embeddings(replies), "next_utterance": scores}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the mean cross-entropy of reply tokens plus the cross-entropy of the right candidates."""
-        rule = "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]."
-        expect(isinstance(y_pred, dict), rule, outputs=y_pred)
-        if y is None or sample_weight is None:
-            raise ValueError(
-                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
-                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
-            )
-        scores = y_pred["next_utterance"]
-        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
-        # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
-        of_tokens, of_rows = factors_of_means(ops.sum(ops.cast(sample_weight != 0, "float32")), ops.shape(scores)[0])
-        tokens = of_tokens * self._token_loss(y, y_pred["logits"], sample_weight)
-        loss = tokens + self.next_utterance_weight * of_rows * self._utterance_loss(right, scores)
-        return loss + super().compute_loss() if self.losses else loss
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
-        self.perplexity.update_state(y, y_pred["logits"], sample_weight)
-        scores = y_pred["next_utterance"]
-        self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
-        return self.get_metrics_result()
 
     # === Prediction ===
 

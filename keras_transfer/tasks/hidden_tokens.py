@@ -19,7 +19,6 @@ from keras_transfer.text import check_rows_of_batches, to_list
 class HiddenTokens(TokenTargets):
     """The tokens that an objective hides, which replace labels."""
 
-    of_places = True
     made_inputs: tuple[str, ...] = ("mask_positions",)
     objective_classes: tuple[type, ...] = (TokenMasking,)
 

@@ -15,7 +15,7 @@ from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import check_class_labels
 from keras_transfer.tasks.heads import merge_parts
-from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
+from keras_transfer.tasks.labels import RowLabels, as_numbers
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
@@ -56,19 +56,14 @@ class ChoiceReader(Reader):
         return np.zeros((0, choices), "float32")
 
 
-class ChoicePositions(Labels):
+class ChoicePositions(RowLabels):
     """The position of the right choice of each row. Positions are not classes."""
-
-    per_row = True
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def encode(self, labels):
-        return flat_labels(labels)
 
     def check(self, labels, loss=None):
         expected = "Labels must be the positions of the right choices, one integer for each row"

@@ -17,7 +17,6 @@ class NamedLabels(Labels):
     """
 
     one_of = False
-    weighs_itself = True  # `weights_on_replicas` weights the loss of each head separately.
 
     def __init__(self, **labels):
         self.labels = labels
@@ -98,6 +97,9 @@ class NamedLabels(Labels):
 
         return data.with_targets(draw, next(iter(drawn.values())).objective.seed)
 
+    def weight_of(self, x, y, sample_weight):
+        return 1  # `weights_on_replicas` weights the loss of each head separately.
+
     def weights_on_replicas(self, x, y, sample_weight):
         """Returns the sample weights of each head, scaled so that its loss is a mean over all replicas."""
         names = [name for name in self.labels if name in y]
@@ -107,7 +109,7 @@ class NamedLabels(Labels):
         for name, factor in zip(names, factors):
             of_head = weights.get(name)
             if of_head is None:
-                of_head = keras.ops.ones(keras.ops.shape(y[name])[: 2 if self.labels[name].of_places else 1])
+                of_head = keras.ops.ones(keras.ops.shape(y[name])[: 1 if self.labels[name].places is None else 2])
             found[name] = factor * keras.ops.cast(of_head, "float32")
         return found
 

@@ -16,16 +16,50 @@ from keras_transfer.layers import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, in_batches, tokens_of
+from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
-from keras_transfer.tasks.task import Signature, texts_named
+from keras_transfer.tasks.task import Signature, of_part, texts_named
 
 
-class ReplacedTokens(HiddenTokens):
-    """The hidden tokens, for a task that computes the losses of its generator and its discriminator in one step."""
+class ReplacedTokens(JointLabels, HiddenTokens):
+    """The hidden tokens, from which the generator learns, and the discriminator which real tokens it has replaced."""
 
-    own_loss = weighs_itself = True  # One loss is a mean over hidden tokens, the other over real ones.
+    def __init__(self, count, objective, discriminator_weight):
+        super().__init__(count, objective)
+        self.discriminator_weight = discriminator_weight
+        self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
+
+    def means(self, x, y, y_pred, sample_weight):
+        rule = "`ReplacedTokenDetection` does not support sample weights."
+        expect(sample_weight is None, rule, sample_weight=sample_weight)
+        (generator, discriminator, _), (of_hidden, of_real) = self._parts_of(x, y, y_pred)
+        return [
+            Mean(share_of_loss(generator), of_hidden),
+            Mean(share_of_loss(discriminator), of_real, self.discriminator_weight),
+        ]
+
+    def update_metrics(self, x, y, y_pred, sample_weight):
+        """Updates both losses, and the fraction of real tokens that are classified correctly."""
+        values, counts = self._parts_of(x, y, y_pred)
+        of_hidden, of_real = factors_of_means(*counts)
+        for metric, value, factor in zip(self.parts, values, (of_hidden, of_real, of_real)):
+            metric.update_state(factor * value)
+
+    def _parts_of(self, x, y, y_pred):
+        """Returns the loss of the generator, and the loss and the accuracy of the discriminator, and both counts."""
+        targets = ops.cast(y, "int32")
+        losses = keras.losses.sparse_categorical_crossentropy(
+            ops.maximum(targets, 0), y_pred["generator"], from_logits=True
+        )
+        before = put_tokens(x["token_ids"], x["mask_positions"], targets)
+        replaced = ops.cast(y_pred["token_ids"] != before, "float32")
+        logits = y_pred["discriminator"]
+        wrong = ops.softplus(ops.where(replaced == 1, -logits, logits))
+        right = ops.cast((logits > 0) == (replaced == 1), "float32")
+        hidden, real = (ops.cast(mask, "float32") for mask in (targets >= 0, x["padding_mask"]))
+        return (_mean(losses, hidden), _mean(wrong, real), _mean(right, real)), (ops.sum(hidden), ops.sum(real))
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -95,6 +129,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
     purpose = Purpose(None, "detects replaced tokens", 'detect(["A text."])')
     checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead, found=("share_embeddings",))
     saved_apart = ("generator",)
+    discriminator_weight = of_part("labels", "discriminator_weight")
 
     @expects(share_embeddings=FLAG)
     def __init__(
@@ -131,12 +166,13 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
         # === Functional model ===
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
-        reader, labels = Reader(preprocessor, "`detect(texts)` for texts"), ReplacedTokens(table.input_dim, objective)
+        reader = Reader(preprocessor, "`detect(texts)` for texts")
+        labels = ReplacedTokens(table.input_dim, objective, discriminator_weight)
         settings |= {"generator": generator, "activation": activation}
         outputs = ops.squeeze(logits(dense(sequence)), -1)
         super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
-        self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
+        self.parts = labels.parts  # Keras tracks them.
 
     # === Training ===
 
@@ -149,36 +185,6 @@ class ReplacedTokenDetection(HiddenTokenTask):
         token_ids = self.sample_tokens(inputs["token_ids"], inputs["mask_positions"], predicted)
         logits = super().call({**inputs, "token_ids": token_ids}, training=training, mask=mask)
         return {"generator": predicted, "token_ids": token_ids, "discriminator": logits}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the loss of the generator plus the weighted loss of the discriminator."""
-        rule = "`ReplacedTokenDetection` does not support sample weights."
-        expect(sample_weight is None, rule, sample_weight=sample_weight)
-        generator, discriminator, _ = self._parts_of(x, y, y_pred)
-        return share_of_loss(
-            generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
-        )
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the metrics: both losses, and the fraction of real tokens that are classified correctly."""
-        for metric, value in zip(self.parts, self._parts_of(x, y, y_pred)):
-            metric.update_state(value)
-        return self.get_metrics_result()
-
-    def _parts_of(self, x, y, y_pred):
-        """Returns the loss of the generator, and the loss and the accuracy of the discriminator."""
-        targets = ops.cast(y, "int32")
-        losses = keras.losses.sparse_categorical_crossentropy(
-            ops.maximum(targets, 0), y_pred["generator"], from_logits=True
-        )
-        before = put_tokens(x["token_ids"], x["mask_positions"], targets)
-        replaced = ops.cast(y_pred["token_ids"] != before, "float32")
-        logits = y_pred["discriminator"]
-        wrong = ops.softplus(ops.where(replaced == 1, -logits, logits))
-        right = ops.cast((logits > 0) == (replaced == 1), "float32")
-        hidden, real = (ops.cast(mask, "float32") for mask in (targets >= 0, x["padding_mask"]))
-        of_hidden, of_real = factors_of_means(ops.sum(hidden), ops.sum(real))
-        return of_hidden * _mean(losses, hidden), of_real * _mean(wrong, real), of_real * _mean(right, real)
 
     # === Prediction ===
 

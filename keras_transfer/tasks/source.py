@@ -28,9 +28,9 @@ from keras_transfer.tasks.input_checks import (
     kind_of,
     validation_parts,
 )
-from keras_transfer.tasks.labels import flat_labels
 from keras_transfer.tasks.reader import ALL_ROWS, Reader
 from keras_transfer.tasks.stream import Stream, is_loader, is_tf_dataset
+from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.text import check_rows_of_batches
 
 log = logging.getLogger("keras_transfer")
@@ -161,7 +161,7 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     else:
         has_weights = y is None and rows.weights is not None
         rule = "A task that makes its targets of texts has no weights of rows. Leave `sample_weight` out."
-        makes_targets = task.labels.are_ids and task.labels.optional
+        makes_targets = isinstance(task.labels, TokenTargets) and task.labels.optional
         expect(not has_weights or not makes_targets, rule, sample_weight=rows.weights)
         # The preprocessor may have changed since the task was created.
         check_sizes(task.preprocessor, task.encoder, getattr(task.encoder, "vocabulary_size", None))
@@ -203,16 +203,14 @@ def _complete(task, method, data, class_weight=None):
         labels.check_inputs(data.inputs, data.labels)
     if method == "predict":
         return data
-    if labels.per_row and (flat := flat_labels(data.labels)) is not data.labels:
-        data = data.replace(labels=flat)
     data = labels.targets(data, task)
-    if labels.are_ids or labels.of_places:
+    if labels.places is not None:
         data = _with_weights_of_all_places(data)
     if class_weight is None or not data.has_labels:
         return data
     class_weight = labels.class_weight(class_weight, data.labels)
     return data.replace(
-        sample_weight=times_class_weights(data.sample_weight, data.labels, class_weight, labels.of_places)
+        sample_weight=times_class_weights(data.sample_weight, data.labels, class_weight, labels.places is not None)
     )
 
 
@@ -422,7 +420,7 @@ def validation_of(task, data, batch_size):
 
 def _warn_of_untrained(task, labels, held_out):
     """Logs a warning if classes occur in the last rows only, as in a file that is sorted by its labels."""
-    if task.label_names is None or not task.labels.per_row or labels is None or np.ndim(labels) != 1:
+    if task.label_names is None or task.labels.places is not None or labels is None or np.ndim(labels) != 1:
         return
     if missing := {int(label) for label in held_out} - {int(label) for label in labels}:
         log.warning(

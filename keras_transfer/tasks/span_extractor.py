@@ -142,12 +142,6 @@ class SpanExtractor(Task):
         settings |= {"doc_stride": doc_stride, "overlap": overlap}
         super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, settings=settings, name=name)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. Weights `[batch]` apply to both positions."""
-        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
-            sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
-
     # === Prediction ===
 
     @expects(k=integer(1))
@@ -372,14 +366,14 @@ class Spans(Labels):
     def metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
-    def compiled(self, loss, metrics, weighted_metrics):
-        if any(isinstance(each, SmoothedCrossentropy) for each in keras.tree.flatten(loss)):
+    def checked_loss(self, loss):
+        if isinstance(loss, SmoothedCrossentropy):
             raise ValueError(
                 "`loss` cannot be a `SmoothedCrossentropy`, which would give a part of the probability to positions "
                 "where no answer can be, such as padding. Use `loss='auto'` or `'focal'`. "
                 f"Received: loss={loss!r:.100}"
             )
-        return super().compiled(loss, metrics, weighted_metrics)
+        return super().checked_loss(loss)
 
     def encode(self, labels):
         labels = super().encode(labels)
@@ -393,6 +387,12 @@ class Spans(Labels):
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.
         _check_positions(labels)
+
+    def for_loss(self, y, sample_weight):
+        """Returns the labels and weights of a batch. Weights `[batch]` apply to both positions."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
+            sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
+        return y, sample_weight
 
     def targets(self, data, task):
         """Returns the data unchanged, and raises a `ValueError` if an answer is where `answer_mask` is 0."""

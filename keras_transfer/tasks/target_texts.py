@@ -182,7 +182,6 @@ _Task: Any = object  # To type checkers, the mixin has all attributes of the tas
 class TargetTexts(NextTokens):
     """The texts that the model learns to write, which replace labels, or the ones that an objective makes."""
 
-    weighs_itself = True  # The losses are means over tokens of targets or of sources.
     objective_classes = (SequenceObjective, type(None))
 
     def __init__(self, count, objective=None):
@@ -220,6 +219,9 @@ class TargetTexts(NextTokens):
             f"{self.count - 1}.",
             *(self.count, UNUSED),
         )
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, which are means over tokens of targets or of sources.
 
     def draws(self, task):
         reader, preprocessor, objective = task.reader, task.preprocessor, self.objective

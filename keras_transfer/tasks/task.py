@@ -13,7 +13,7 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
 from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import renamed
-from keras_transfer.distribute import check_scope, reducible
+from keras_transfer.distribute import check_scope, factors_of_means, reducible
 from keras_transfer.encoders import (
     LoadsOwnWeights,
     Quantizes,
@@ -29,13 +29,13 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.checks import (
     check_floatx,
     check_optimizer,
-    check_places,
     check_preprocessor,
     warn_of_half_weights,
     warn_of_own_lora,
 )
 from keras_transfer.tasks.data_methods import DataMethods
 from keras_transfer.tasks.input_checks import check_kind
+from keras_transfer.tasks.labels import JointLabels
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import (
     arguments_of,
@@ -325,7 +325,6 @@ class Task(
         if isinstance(optimizer, str) and optimizer in ("auto", "adamw"):
             optimizer = FusedAdamW(fine_tuning_rate(self) / 2)
         check_optimizer(optimizer)
-        check_places(loss=("Loss", loss), metrics=("Metric", metrics), weighted_metrics=("Metric", weighted_metrics))
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
         weights = kwargs.get("loss_weights")
@@ -356,6 +355,24 @@ class Task(
         if trainable:
             build_optimizer(self)
         return super().make_train_function(force=force)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Computes the loss of `compile` as Keras does, or the sum of the means that `JointLabels` return."""
+        if not isinstance(self.labels, JointLabels):
+            if y is not None:
+                y, sample_weight = self.labels.for_loss(y, sample_weight)
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        means = self.labels.means(x, y, y_pred, sample_weight)
+        factors = factors_of_means(*(mean.count for mean in means))
+        loss = sum(mean.weight * (factor * mean.value) for mean, factor in zip(means, factors))
+        return loss + super().compute_loss() if self.losses else loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates and returns the metrics as Keras does, or those of `JointLabels`."""
+        if not isinstance(self.labels, JointLabels):
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        self.labels.update_metrics(x, y, y_pred, sample_weight)
+        return self.get_metrics_result()
 
     def train_step(self, *args):
         """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""

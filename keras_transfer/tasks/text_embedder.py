@@ -1,5 +1,6 @@
 """Text embeddings: vectors of texts, search, and training on texts that belong together."""
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -90,12 +91,13 @@ class SimilarityLabels(Labels):
     def loss(self):
         return MultipleNegativesRankingLoss()
 
-    def compiled(self, loss, metrics, weighted_metrics):
-        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
-        is_of_keras = (getattr(found, "__module__", None) or "").startswith("keras.")
+    def checked_loss(self, loss):
+        found = keras.losses.get(loss) if isinstance(loss, str) and loss != "auto" else loss
+        is_loss = isinstance(found, (keras.losses.Loss, types.FunctionType))
+        is_of_keras = is_loss and found.__module__.startswith("keras.")
         rule = "`loss` must compare the vectors of a row: `keras_transfer.losses.MultipleNegativesRankingLoss()`."
         expect(not is_of_keras, rule, loss=loss)
-        return super().compiled(loss, metrics, weighted_metrics)
+        return super().checked_loss(loss)
 
     def check(self, labels, loss=None):
         if loss is not None and not getattr(loss, "takes_labels", True):

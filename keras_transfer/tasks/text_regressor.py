@@ -12,15 +12,15 @@ from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.metrics import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.keras_losses import is_accuracy
-from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
+from keras_transfer.tasks.labels import RowLabels, as_numbers
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
 from keras_transfer.tasks.saved import settings_in
 
 
-class Numbers(Labels):
+class Numbers(RowLabels):
     """One or several numbers for each text."""
 
-    one_of, per_row = False, True
+    one_of = False
     problem_type = "regression"
     named_metrics = {"pearson_correlation": PearsonCorrelation, "spearman_correlation": SpearmanCorrelation}
 
@@ -33,18 +33,14 @@ class Numbers(Labels):
     def metrics(self):
         return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
 
-    def compiled(self, loss, metrics, weighted_metrics):
-        for metric in keras.tree.flatten([metrics, weighted_metrics]):
-            if is_accuracy(metric):
-                raise ValueError(
-                    "A regressor predicts numbers, which have no accuracy. Use `metrics='auto'` (the mean absolute "
-                    "error), or the metrics of `keras_transfer.metrics` for correlations. For classes, use a "
-                    f"`TextClassifier`. Received: metric={metric!r}"
-                )
-        return super().compiled(loss, metrics, weighted_metrics)
-
-    def encode(self, labels):
-        return flat_labels(labels)
+    def checked_metric(self, metric, loss):
+        if is_accuracy(metric):
+            raise ValueError(
+                "A regressor predicts numbers, which have no accuracy. Use `metrics='auto'` (the mean absolute "
+                "error), or the metrics of `keras_transfer.metrics` for correlations. For classes, use a "
+                f"`TextClassifier`. Received: metric={metric!r}"
+            )
+        return super().checked_metric(metric, loss)
 
     def check(self, labels, loss=None):
         dtype = keras.config.floatx()

@@ -19,8 +19,8 @@ from keras_transfer.metrics import EntityF1, WordAccuracy, entities, read_labels
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import most_likely, weights_of_classes
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
-from keras_transfer.tasks.keras_losses import NAMED_LOSSES
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES, from_name
+from keras_transfer.tasks.labels import Labels, Places
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
@@ -227,22 +227,18 @@ class TokenClassifier(Task):
             self.loss.field = self.random_field
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. All negative labels are ignored. Weights `[batch]` apply to whole rows.
+        """Computes the loss as Keras does. With `crf=True`, it also updates the metrics.
 
-        With `crf=True`, it also updates the metrics, which decode sequences with the weights of the field. On JAX, a
-        step has access to the weights of the model only while it computes the loss.
+        These decode sequences with the weights of the field. On JAX, a step has access to the weights of the model only
+        while it computes the loss.
         """
-        y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
-        if sample_weight is not None:
-            sample_weight = ops.convert_to_tensor(sample_weight)
-            if len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
-                sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
-        if self.crf:
-            labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
-            super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
-            sample_weight = None if sample_weight is None else weights_of_rows(sample_weight, y >= 0)
-        y = ops.where(y < 0, ops.cast(UNUSED, y.dtype), y)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not self.crf:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        y, sample_weight = self.labels.for_loss(y, sample_weight)
+        labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
+        super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
+        sample_weight = None if sample_weight is None else weights_of_rows(sample_weight, y >= 0)
+        return keras.Model.compute_loss(self, x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
@@ -384,7 +380,7 @@ class TokenClassifier(Task):
 class WordTags(Labels):
     """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word."""
 
-    of_places = True
+    places = Places()
     named_losses = NAMED_LOSSES
 
     def __init__(self, names, field=None):
@@ -408,13 +404,22 @@ class WordTags(Labels):
     def named_metrics(self):
         return {"entity_f1": lambda: EntityF1(self.names)}
 
-    def compiled(self, loss, metrics, weighted_metrics):
+    def checked_loss(self, loss):
         rule = "With `crf=True`, the loss must be `'auto'`, the loss of the CRF."
         expect(self.field is None or loss == "auto", rule, loss=loss)
-        return super().compiled(loss, metrics, weighted_metrics)
+        return super().checked_loss(loss)
 
-    def made_metrics(self, metrics):
-        return keras.tree.map_structure(_metric, super().made_metrics(metrics))
+    def checked_metric(self, metric, loss):
+        return super().checked_metric(_metric(from_name(metric, self.named_metrics, "metric")), loss)
+
+    def for_loss(self, y, sample_weight):
+        """Returns the labels and weights of a batch. All negative labels are ignored. Weights `[batch]` are of rows."""
+        y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
+                sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
+        return ops.where(y < 0, ops.cast(UNUSED, y.dtype), y), sample_weight
 
     def check(self, labels, loss=None):
         labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels

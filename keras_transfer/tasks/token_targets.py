@@ -8,10 +8,9 @@ from keras_transfer.metrics import Perplexity
 from keras_transfer.objectives import NextToken, PermutationLanguageModel, SequenceObjective, TokenMasking
 from keras_transfer.tasks.carried_state import check_streams
 from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
-from keras_transfer.tasks.keras_losses import NAMED_LOSSES
-from keras_transfer.tasks.labels import Labels, check_integers
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES, UsedPlaces
+from keras_transfer.tasks.labels import Labels, Places, WeightedPlaces, check_integers
 from keras_transfer.tasks.reader import Reader
-from keras_transfer.tasks.used_places import UsedPlaces
 
 _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
@@ -31,7 +30,8 @@ class TokenTargets(Labels):
         axes: Tuple of `None` or an integer for each axis of prepared targets.
     """
 
-    are_ids = optional = True
+    optional = True
+    places = Places()
     named_losses = NAMED_LOSSES
     objective_classes: tuple[type, ...] = (type(None),)
     axes: tuple[int | None, ...] = (None, None)
@@ -53,13 +53,14 @@ class TokenTargets(Labels):
         self._objective = objective
 
     def check(self, labels, loss=None):
-        unused = f", and {UNUSED} at unused places" if self.of_places else ""
+        marked = not isinstance(self.places, WeightedPlaces)
+        unused = f", and {UNUSED} at unused places" if marked else ""
         axes = ", ".join(["batch", "places", *map(str, self.axes[2:])])
         check_integers(
             labels,
             "Raw text has no labels, since the task makes its targets. Leave `y` out. Targets of prepared data must be "
             f"integers [{axes}] from 0 to {self.count - 1}{unused}.",
-            *(self.count, UNUSED if self.of_places else 0, self.axes),
+            *(self.count, UNUSED if marked else 0, self.axes),
         )
 
     def draws(self, task):
@@ -84,7 +85,7 @@ class TokenTargets(Labels):
 class NextTokens(TokenTargets):
     """The next token at each position."""
 
-    by_weight = True
+    places = WeightedPlaces()
     objective_classes: tuple[type, ...] = (NextToken,)
     named_metrics = {"perplexity": Perplexity}
 
@@ -99,11 +100,8 @@ class NextTokens(TokenTargets):
 
     def compiled(self, loss, metrics, weighted_metrics):
         """Returns the loss and weighted metrics. All metrics are weighted, so padding does not count."""
-        if self.own_loss:
-            return super().compiled(loss, metrics, weighted_metrics)
-        metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
-        weighted = [*keras.tree.flatten(metrics or []), *keras.tree.flatten(weighted_metrics or [])]
-        return super().compiled(loss, None, weighted)
+        loss, *metrics = super().compiled(loss, metrics, weighted_metrics)
+        return loss, None, [metric for given in metrics for metric in keras.tree.flatten(given or [])]
 
     def targets(self, data, task):
         if hasattr(data, "num_streams"):

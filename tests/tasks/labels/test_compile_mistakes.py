@@ -6,7 +6,7 @@ import pytest
 from keras import metrics
 
 from keras_transfer.optimizers import FusedAdamW
-from keras_transfer.tasks.keras_losses import check_loss, takes_vectors
+from keras_transfer.tasks.keras_losses import checked_loss, takes_vectors
 from tests.helpers import EAGER
 from tests.tasks.tiny import of_vectors
 
@@ -66,14 +66,14 @@ def test_each_loss_of_keras_for_probabilities_is_an_error_and_each_takes_the_lab
         assert takes_vectors(found[name]()) == (None if name in unknown else name not in integers), name
         if name in refused | asked:
             with pytest.raises(ValueError, match="`loss` expects probabilities"):
-                check_loss(found[name]())
+                checked_loss(found[name](), {})
         else:
-            check_loss(found[name]())
+            checked_loss(found[name](), {})
         if name in asked:
-            check_loss(found[name](from_logits=True))
+            checked_loss(found[name](from_logits=True), {})
     for function in (keras.losses.kl_divergence, "kl_divergence", keras.losses.dice, keras.losses.tversky, "poisson"):
         with pytest.raises(ValueError, match="`loss` expects probabilities"):
-            check_loss(function)
+            checked_loss(function, {})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from keras_transfer.encoders import T5, TransformerEncoder
 from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, SpanExtractor
-from keras_transfer.tasks.used_places import UsedPlaces, of_used_places
+from keras_transfer.tasks.keras_losses import UsedPlaces, of_used_places
 from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.tasks.tagging.taggers import examples, tagger
