@@ -15,7 +15,8 @@ class Reader:
     """Accepts texts, or pairs of texts as a tuple of two columns.
 
     A reader is the component of a `Task` that decides which raw data it accepts, how this data becomes batches, and how
-    the outputs of these batches become one output for each row. Subclasses accept other data.
+    the outputs of these batches become one output for each row. A subclass for other data overrides some of the
+    methods, usually `accepts`, `columns`, `batches` and `inputs`.
 
     Args:
         preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
@@ -50,30 +51,55 @@ class Reader:
         expect(self.preprocessor is not None, rule, preprocessor=None)
 
     def require_whole(self, action):
-        """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`).
+        """Raises a `ValueError` if the task is a component of another one, and cannot be saved.
 
         The reader of such a component overrides this. By default, a task is whole.
+
+        Args:
+            action: String. What cannot be done, such as `"saved"`.
         """
 
     def accepts(self, x):
-        """Returns whether `x` is raw data in memory that this reader can prepare."""
+        """Returns whether a value is raw data in memory that this reader can prepare.
+
+        Args:
+            x: Any value that a method of the task has received.
+
+        Returns:
+            Boolean. By default, texts are accepted.
+        """
         return is_text(x)
 
     def check(self, x, method):
-        """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`.
+        """Raises a `ValueError` if data cannot be used for a method.
 
         By default, all data that the reader accepts can be used for all methods, except for `predict` with `instead`.
+
+        Args:
+            x: What the method has received.
+            method: String, such as `"fit"`, `"evaluate"` or `"predict"`.
         """
         if self.instead is not None and method.startswith("predict") and self.accepts(x):
             raise ValueError(f"`{method}` requires prepared inputs. Use {self.instead}. Received: {x!r:.100}")
 
     def columns(self, x):
-        """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
+        """Returns raw data as columns that can be sliced.
+
+        Args:
+            x: Raw data that `accepts` accepts.
+
+        Returns:
+            An array or a list, or a tuple of these.
+        """
         self.require_columns(x)
         return to_columns(x)
 
     def require_columns(self, x):
-        """Raises a `ValueError` if raw data is one column although rows must be pairs."""
+        """Raises a `ValueError` if raw data is one column although rows must be pairs.
+
+        Args:
+            x: Raw data.
+        """
         if not self.takes_texts and not isinstance(x, tuple):
             raise ValueError(f"Rows must be pairs of texts: a tuple of two columns. Received: {type(x).__name__}")
 
@@ -81,6 +107,12 @@ class Reader:
         """Returns `(x, y, sample_weight)`, or the first of these, as data in memory, for a batch of a loader.
 
         torch collates columns into tuples and several columns into a list, while `fit` expects a tuple of columns.
+
+        Args:
+            parts: Tuple. What the loader has yielded.
+
+        Returns:
+            Tuple of at most three values.
         """
         x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
         if isinstance(x, list) and x and all(map(_is_column, x)):
@@ -88,11 +120,27 @@ class Reader:
         return x, *others
 
     def batches(self, columns, y, **options):
-        """Returns columns and encoded labels as `Batches`, given `batch_size`, `shuffle` and `sample_weight`."""
+        """Returns raw data with its labels as batches of the encoder's inputs.
+
+        Args:
+            columns: What `columns` returns.
+            y: Encoded labels, or `None`.
+            **options: `batch_size`, `shuffle` and `sample_weight`.
+
+        Returns:
+            `text.Batches`.
+        """
         return batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):
-        """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""
+        """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can.
+
+        Args:
+            x: Raw data.
+
+        Returns:
+            Dict of tensors.
+        """
         rule = f"The task can be called on prepared inputs only. Use {self.instead_of_call}."
         expect(self.instead_of_call is None, rule, x=x)
         self.require()
@@ -102,28 +150,68 @@ class Reader:
         return for_backend(encode_texts(self, *columns))
 
     def restore(self, data, predict):
-        """Returns the outputs for `Batches` in the order of the rows."""
+        """Returns the outputs for batches in the order of the rows.
+
+        Args:
+            data: `text.Batches`.
+            predict: Function from batches to their outputs. Its method `by_row` returns a list of the outputs of each
+                row, for outputs of different lengths.
+
+        Returns:
+            Array with the outputs of each row, or a list or dict of arrays.
+        """
         restore = data.restorer()
         return restore(predict(data))
 
     def nothing(self, model, columns):
-        """Returns the outputs of a model for data without rows, which are never passed to it."""
+        """Returns the outputs of a model for data without rows, which are never passed to it.
+
+        Args:
+            model: The `Task`.
+            columns: What `columns` returns, or a dict of arrays for prepared data.
+
+        Returns:
+            Arrays `[0, ...]`.
+        """
         return no_outputs(model, columns)
 
     def in_one_batch(self, x):
-        """Returns the encoder's inputs of raw data in memory, as the only batch of `batches`."""
+        """Returns the encoder's inputs of raw data in memory, as the only batch of `batches`.
+
+        Args:
+            x: Raw data.
+
+        Returns:
+            Dict of arrays.
+        """
         self.require()
         return self.batches(self.columns(x), None, batch_size=ALL_ROWS, shuffle=False)[0][0]
 
 
 class TextReader(Reader):
-    """Accepts texts or pairs of texts, which are packed into one sequence. A task is trained on one of the two."""
+    """Accepts texts or pairs of texts, which are packed into one sequence. A task is trained on one of the two.
+
+    Args:
+        preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
+        instead: String. What answers for raw data if `predict` only accepts prepared inputs. Defaults to `None`, since
+            it accepts both.
+    """
 
     takes_either = True
 
 
 def encode_texts(task, *texts):
-    """Returns inputs of texts `[batch]`, or of pairs of texts, padded only to the longest if the preprocessor can."""
+    """Returns the encoder's inputs of a batch of texts or pairs of texts, for the signature of an export.
+
+    They are padded to the longest text only, if the preprocessor can.
+
+    Args:
+        task: Object with a `preprocessor`, such as a `Task`.
+        *texts: One or two string tensors `[batch]`.
+
+    Returns:
+        Dict of tensors.
+    """
     texts = texts if len(texts) > 1 else texts[0]
     options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
     return preprocess(task.preprocessor, texts, **options)
