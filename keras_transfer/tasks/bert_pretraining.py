@@ -18,7 +18,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked_lm import TokenHead, check_masks
-from keras_transfer.tasks.named_labels import NamedLabels
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, texts_named
@@ -96,7 +96,9 @@ class BertPretraining(HiddenTokenTask):
         "fill-mask",
         "predicts hidden tokens and the order of texts",
         'score_pairs((["One text."], ["The text after it."]))',
+        "AutoModelForPreTraining",
     )
+    answers = ("score_pairs",)
     checkpoint_head = TaskHead(name="pretraining", check_encoder=check_reads_ahead)
 
     def __init__(
@@ -130,22 +132,24 @@ class BertPretraining(HiddenTokenTask):
 
         # === Functional model ===
         positions = keras.Input((None,), dtype="int32", name="mask_positions")
-        outputs = {_TOKENS: head(sequence, positions), _PAIR: pair_logits(head_dropout(pooled))}
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
         reader = SegmentPairReader(preprocessor, "`score_pairs(texts)` for texts")
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
-        labels = NamedLabels(**{_TOKENS: HiddenTokens(table.input_dim, objective), _PAIR: ClassNames(["0", "1"])})
-        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
+        heads = {
+            _TOKENS: Head(head(sequence, positions), HiddenTokens(table.input_dim, objective)),
+            _PAIR: Head(pair_logits(head_dropout(pooled)), ClassNames(["0", "1"])),
+        }
+        super().__init__(encoder, reader, heads, inputs=inputs, settings=settings, name=name)
 
     @property
     def objective(self):
         """The objective, such as `objectives.TokenMasking`."""
-        return self.labels.labels[_TOKENS].objective
+        return self.heads[_TOKENS].labels.objective
 
     @objective.setter
     def objective(self, objective):
-        self.labels.labels[_TOKENS].objective = objective
+        self.heads[_TOKENS].labels.objective = objective
 
     # === Prediction ===
 

@@ -20,6 +20,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.hidden_tokens import in_batches
 from keras_transfer.tasks.labels import JointLabels, Mean
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
@@ -115,6 +116,7 @@ class BidirectionalLM(Task):
 
     reads = ("sequence_output",)
     purpose = Purpose("feature-extraction", "is a language model in both directions", 'score(["A text ."])')
+    answers = ("score",)
     checkpoint_head = TaskHead(name="bidirectional_lm", check_encoder=check_elmo)
 
     @expects(vocabulary_size=integer(1), num_sampled=integer(), dropout=FRACTION, streams=integer(1))
@@ -145,7 +147,7 @@ class BidirectionalLM(Task):
         vectors = drop(BothPlaces(**options, name="both_places")(*encoder.both_directions))
         settings |= {"vocabulary_size": vocabulary_size, "dropout": dropout}
         reader, labels = SentenceReader(preprocessor), WordsOnBothSides(vocabulary_size)
-        super().__init__(encoder, softmax(vectors), reader, labels, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(softmax(vectors), labels), settings=settings, name=name)
         # Keras has the layers already.
         object.__setattr__(self, "vectors", keras.Model(encoder.input, vectors))
         object.__setattr__(self, "head_layers", (drop, softmax))

@@ -12,21 +12,6 @@ from keras_transfer.checkpoints import ModelFacts
 from keras_transfer.encoders import attached_to
 from keras_transfer.version import __version__
 
-# From the suffix of each Transformers class to the class that loads it.
-_AUTO_CLASSES = {
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-    "ForTokenClassification": "AutoModelForTokenClassification",
-    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
-    "ForQuestionAnsweringSimple": "AutoModelForQuestionAnswering",
-    "ForMultipleChoice": "AutoModelForMultipleChoice",
-    "ForMaskedLM": "AutoModelForMaskedLM",
-    "ForPreTraining": "AutoModelForPreTraining",
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
-    "MTModel": "AutoModelForSeq2SeqLM",
-    "EncoderDecoderModel": "AutoModelForSeq2SeqLM",
-    "Model": "AutoModel",
-}
 _NOT_IN_TRANSFORMERS = ("awd-lstm", "awd-qrnn")
 _LIMIT = "The scores can be different on other kinds of texts. Measure them on your texts before you rely on the model."
 
@@ -38,7 +23,7 @@ def facts_of(task, folder, source, load=None):
         source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
             `"hf://NAME@REVISION"`.
     """
-    tag, does, call = task.purpose or (None, f"is a `{type(task).__name__}`", None)
+    tag, does, call, _ = task.purpose or (None, f"is a `{type(task).__name__}`", None, None)
     several = " Each text has any number of labels." if getattr(task, "multi_label", False) else ""
     pairs = getattr(task, "fitted_on", None) == "pairs"
     usage = {"How to use it": _own_snippet(task, source, load, call, pairs)}
@@ -67,11 +52,14 @@ class Purpose(NamedTuple):
         tag: String. The Hugging Face hub's name for such models, or `None`.
         does: String. What the model does, after "This model".
         call: String. A line of code that uses the model, after "model.".
+        auto_class: String. The class with which Transformers loads such a model, or `None` without one. Defaults to
+            `None`.
     """
 
     tag: str | None
     does: str
     call: str
+    auto_class: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,9 +186,8 @@ def _other_snippets(task, folder, source):
         code += f'model = SentenceTransformer({arguments})\nprint(model.encode(["A text."]))'
         return {"How to use it with sentence-transformers": code}
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    [original] = config.get("architectures") or [""]
-    auto = next((auto for end, auto in _AUTO_CLASSES.items() if original.endswith(end)), None)
-    if auto is None or config.get("model_type") in _NOT_IN_TRANSFORMERS:
+    auto = task.purpose and task.purpose.auto_class
+    if not auto or not config.get("architectures") or config.get("model_type") in _NOT_IN_TRANSFORMERS:
         return {}
     has_tokenizer = (folder / "tokenizer_config.json").exists()
     code = f"from transformers import {f'{auto}, AutoTokenizer' if has_tokenizer else auto}\n\n"

@@ -18,6 +18,7 @@ from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
 from keras_transfer.tasks.likelihood import Likelihood
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens
@@ -108,7 +109,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     """
 
     reads = ("sequence_output",)
-    purpose = Purpose("text-generation", "continues texts", 'generate(["A text"])')
+    purpose = Purpose("text-generation", "continues texts", 'generate(["A text"])', "AutoModelForCausalLM")
+    answers = ("generate", "classify", "score")
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
     @expects(streams=integer(1))
@@ -142,7 +144,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         settings |= {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
         settings |= {"use_bias": use_bias}
         options: dict[str, Any] = {"settings": settings, "name": name}
-        super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
+        head = Head(logits(encode(encoder).sequence), labels)
+        super().__init__(encoder, NextTokenReader(preprocessor), head, **options)
         self.prepare_generation(logits)
         self.carried_state = None if streams is None else CarriedState(encoder, streams, name="carried_state")
 

@@ -31,7 +31,18 @@ _NAMED_METRICS = {"f1": F1Score, "precision": Precision, "recall": Recall, "auc"
 
 
 class ClassNames(RowLabels):
-    """One class for each text: its name, or its position in the list of names, which are in the order of the logits."""
+    """One class for each text: its name, or its position in the list of names.
+
+    Args:
+        names: List of strings, at least 2. Names of the classes, in the order of the logits.
+
+    Example:
+    ```python
+    labels = keras_transfer.tasks.ClassNames(["bad", "good"])
+    labels.encode(["good", "bad"])  # [1, 0]
+    labels.decode(np.array([[0.1, 0.9]]))  # ["good"]
+    ```
+    """
 
     named_losses = NAMED_LOSSES
     named_metrics = {
@@ -67,25 +78,55 @@ class ClassNames(RowLabels):
         return weights_of_classes(weights, self.names, labels)
 
     def probabilities(self, logits):
-        """Returns the probabilities of the classes, a tensor or array like `logits`."""
+        """Returns the probabilities of the classes.
+
+        Args:
+            logits: Tensor `[..., classes]`.
+
+        Returns:
+            Tensor like `logits`.
+        """
         return ops.softmax(logits)
 
     def response(self, outputs):
         return most_likely(outputs)
 
     def decode(self, outputs):
-        """Returns the results of `predict` as a list of names."""
+        """Returns the results of `predict` as names.
+
+        Args:
+            outputs: Array `[rows, classes]` of logits.
+
+        Returns:
+            List of strings.
+        """
         return self.names_of(outputs)  # The highest logit has the highest probability.
 
     def names_of(self, probabilities):
-        """Returns the name of the most likely class of each row of an array [rows, classes], as a list."""
+        """Returns the name of the most likely class of each row.
+
+        Args:
+            probabilities: Array `[rows, classes]`.
+
+        Returns:
+            List of strings.
+        """
         return [self.names[best] for best in probabilities.argmax(axis=-1)]
 
 
 class MultiHot(Labels):
     """Any number of classes for each text: a list of their names, or an array of zeros and ones.
 
-    The thresholds are the lowest probabilities at which the classes are predicted, by default 0.5.
+    Args:
+        names: List of strings. Names of the classes, in the order of the logits.
+        thresholds: List of floats, the lowest probability at which each class is predicted. Defaults to `None`, for
+            0.5.
+
+    Example:
+    ```python
+    labels = keras_transfer.tasks.MultiHot(["funny", "sad"])
+    labels.encode([["sad"], []])  # [[0, 1], [0, 0]]
+    ```
     """
 
     one_of = False
@@ -117,7 +158,14 @@ class MultiHot(Labels):
         check_multi_hot(labels, len(self.names))
 
     def probabilities(self, logits):
-        """Returns the probability of each class, a tensor or array like `logits`."""
+        """Returns the probability of each class.
+
+        Args:
+            logits: Tensor `[..., classes]`.
+
+        Returns:
+            Tensor like `logits`.
+        """
         return ops.sigmoid(logits)
 
     def response(self, outputs):
@@ -126,11 +174,25 @@ class MultiHot(Labels):
         return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
 
     def decode(self, outputs):
-        """Returns the results of `predict` as a list of lists of names."""
+        """Returns the results of `predict` as lists of names.
+
+        Args:
+            outputs: Array `[rows, classes]` of logits.
+
+        Returns:
+            List of lists of strings.
+        """
         return self.names_of(ops.convert_to_numpy(self.probabilities(outputs)))
 
     def names_of(self, probabilities):
-        """Returns a list of the names of all classes that reach their threshold, for each row."""
+        """Returns the names of all classes that reach their threshold, for each row.
+
+        Args:
+            probabilities: Array `[rows, classes]`.
+
+        Returns:
+            List of lists of strings.
+        """
         chosen = probabilities >= np.array(self.thresholds, "float32")
         return [[name for name, is_chosen in zip(self.names, row) if is_chosen] for row in chosen]
 

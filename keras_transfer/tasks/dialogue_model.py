@@ -20,6 +20,7 @@ from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.id_rows import max_length_of, text_pieces, token_preprocessor
 from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.likelihood import Likelihood
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Task, of_part
 from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens
@@ -227,6 +228,7 @@ class DialogueModel(Generates, Likelihood, Task):
     """
 
     reads = ("sequence_output",)
+    answers = ("generate", "reply", "score", "rank")
     checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
 
     num_candidates = of_part("reader", "num_candidates")
@@ -259,7 +261,7 @@ class DialogueModel(Generates, Likelihood, Task):
         reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
         labels = Replies(encoder.token_embedding.input_dim, next_utterance_weight)
         settings |= {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
-        super().__init__(encoder, logits(encoded.sequence), reader, labels, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(logits(encoded.sequence), labels), settings=settings, name=name)
         self.prepare_generation(logits)
         self.next_utterance = keras.layers.Dense(
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"

@@ -30,11 +30,30 @@ class Places:
     by_weight = False
 
     def loss(self, loss):
-        """Returns a loss of `compile` that counts only the used places."""
+        """Returns a loss of `compile` that counts only the used places.
+
+        Args:
+            loss: Keras loss or function that accepts integer labels.
+
+        Returns:
+            Keras loss.
+
+        Raises:
+            ValueError: If the loss ignores another label than -1.
+        """
         return of_used_places(loss, self.by_weight)
 
     def count(self, x, y, sample_weight):
-        """Returns the number of used places in a batch."""
+        """Returns the number of used places in a batch.
+
+        Args:
+            x: Inputs of the batch.
+            y: Tensor of labels `[batch, places]`.
+            sample_weight: Tensor of weights, or `None`.
+
+        Returns:
+            Scalar tensor.
+        """
         return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
 
 

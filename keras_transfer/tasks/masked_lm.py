@@ -13,6 +13,7 @@ from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 
 
@@ -64,7 +65,8 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
     """
 
     reads = ("sequence_output",)
-    purpose = Purpose("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])')
+    purpose = Purpose("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])', "AutoModelForMaskedLM")
+    answers = ("fill_mask", "classify")
     checkpoint_head = TaskHead(name="masked_lm", check_encoder=check_reads_ahead)
 
     def __init__(
@@ -93,7 +95,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         objective = TokenMasking() if objective is None else objective
         reader, labels = MaskReader(preprocessor), HiddenTokens(table.input_dim, objective)
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
-        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(outputs, labels), inputs=inputs, settings=settings, name=name)
 
 
 class TokenHead:

@@ -129,7 +129,9 @@ class MultipleChoice(PooledTask):
         "multiple-choice",
         "chooses one of several continuations of a text",
         'predict_choices((["A text"], [["goes on.", "ends."]]))',
+        "AutoModelForMultipleChoice",
     )
+    answers = ("predict_choices",)
     checkpoint_head = TaskHead(name="multiple_choice")
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Labels of several heads, as a dict with the labels of each head."""
+"""The heads of a task, each with outputs and labels, and the labels of several heads as a dict."""
+
+import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -6,6 +9,25 @@ import numpy as np
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.distribute import factors_of_means
 from keras_transfer.tasks.labels import Labels
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """A head of a task: its outputs, and the labels from which they learn.
+
+    A task has one head, or a dict of several heads, whose outputs and labels are dicts with the same names. Two heads
+    may have the same outputs, such as logits that learn from classes and from the logits of a teacher.
+
+    Args:
+        outputs: Symbolic tensor. The output of the head's layers.
+        labels: `Labels`, such as `ClassNames`. What `y` is, and the loss and the metrics for it.
+        weight: Float. Factor of the loss of one of several heads, unless `compile` receives `loss_weights`. Defaults to
+            `1.0`.
+    """
+
+    outputs: Any
+    labels: Labels
+    weight: float = 1.0
 
 
 class NamedLabels(Labels):
@@ -18,7 +40,7 @@ class NamedLabels(Labels):
 
     one_of = False
 
-    def __init__(self, **labels):
+    def __init__(self, labels):
         self.labels = labels
         self.given = [name for name, each in labels.items() if not each.optional]
 

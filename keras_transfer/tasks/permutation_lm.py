@@ -17,6 +17,7 @@ from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.labels import check_integers
 from keras_transfer.tasks.masked_lm import check_masks
+from keras_transfer.tasks.named_heads import Head
 
 _INPUTS = ("factorization_order", "mask_positions")
 
@@ -117,7 +118,10 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
     """
 
     reads = ()  # The query stream is no output of the encoder.
-    purpose = Purpose("text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])')
+    purpose = Purpose(
+        "text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])', "AutoModelForCausalLM"
+    )
+    answers = ("fill_mask", "classify")
     checkpoint_head = TaskHead(
         name="permutation_lm",
         check_encoder=check_two_streams,
@@ -144,4 +148,4 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
         objective = PermutationLanguageModel() if objective is None else objective
         reader, labels = OrderedMaskReader(preprocessor), PredictedTokens(table.input_dim, objective)
         outputs = logits(encoder.query_stream(inputs))
-        super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)
+        super().__init__(encoder, reader, Head(outputs, labels), inputs=inputs, name=name)

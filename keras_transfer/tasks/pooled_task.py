@@ -18,6 +18,7 @@ from keras_transfer.tasks.heads import (
     text_vectors,
 )
 from keras_transfer.tasks.input_checks import check_export
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader, TextReader, encode_texts
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.text import WindowPreprocessor
@@ -75,7 +76,7 @@ class PooledTask(Task):
                 pooled = Dropout(hidden_dropout, dtype=dtype, name="pooled_dropout")(pooled)
         pooled = normalized(hidden_vectors(pooled, encoder, activation, norm, settings.get("hidden_dim")), "head_norm")
         options = {"scalar_mix": scalar_mix, "settings": {**settings, "pooling": pooling}, "name": name}
-        super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, **options)
+        super().__init__(encoder, reader, Head(logits(head_dropout(pooled)), labels), **options)
 
     @property
     def reads(self):

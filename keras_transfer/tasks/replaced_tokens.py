@@ -18,6 +18,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, in_batches, tokens_of
 from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, of_part, texts_named
@@ -126,7 +127,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
     """
 
     reads = ("sequence_output",)
-    purpose = Purpose(None, "detects replaced tokens", 'detect(["A text."])')
+    purpose = Purpose(None, "detects replaced tokens", 'detect(["A text."])', "AutoModelForPreTraining")
+    answers = ("detect",)
     checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead, found=("share_embeddings",))
     saved_apart = ("generator",)
     discriminator_weight = of_part("labels", "discriminator_weight")
@@ -170,7 +172,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         labels = ReplacedTokens(table.input_dim, objective, discriminator_weight)
         settings |= {"generator": generator, "activation": activation}
         outputs = ops.squeeze(logits(dense(sequence)), -1)
-        super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(outputs, labels), settings=settings, name=name)
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
         self.parts = labels.parts  # Keras tracks them.
 

@@ -49,10 +49,10 @@ def names_of_classes(labels):
 
 def config_of(task):
     """Returns the config of a task."""
-    if "outputs" in task.arguments:
+    if "heads" in task.arguments:
         raise ValueError(
             "A file has no symbolic outputs, so a `Task` cannot be loaded from it. Write a subclass whose constructor "
-            "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `outputs`"
+            "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `heads`"
         )
     task.reader.require_whole("saved")
     mix = {} if task.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(task.scalar_mix)}

@@ -20,6 +20,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import named_token_id, prepared_rows, rows_of, text_pieces
 from keras_transfer.tasks.likelihood import scorer
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import encode_texts
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.target_texts import LabelsAsTargets, SequenceReader, TargetTexts, check_target_preprocessor
@@ -100,7 +101,10 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    purpose = Purpose("text-generation", "reads a text and writes another one", 'generate(["A text."])')
+    purpose = Purpose(
+        "text-generation", "reads a text and writes another one", 'generate(["A text."])', "AutoModelForSeq2SeqLM"
+    )
+    answers = ("generate", "classify", "score")
     checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder, found=("start_token",))
     head_is_pretrained = True
     max_length = None  # `max_new_tokens` limits targets.
@@ -154,7 +158,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions)
         settings |= {"start_token": start, "sampler": get_sampler(sampler)}
         outputs = logits(encoder.output["decoder_sequence_output"])
-        super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(outputs, labels), settings=settings, name=name)
         self.prepare_generation(logits)
         if encoder.initial_output_bias is not None:
             logits.bias.assign(encoder.initial_output_bias)

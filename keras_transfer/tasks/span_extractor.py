@@ -27,6 +27,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels, check_integers
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
@@ -98,8 +99,12 @@ class SpanExtractor(Task):
 
     reads = ("sequence_output",)
     purpose = Purpose(
-        "question-answering", "answers questions with a span of a text", 'answer("Who ran?", "Bob and Ann ran.")'
+        "question-answering",
+        "answers questions with a span of a text",
+        'answer("Who ran?", "Bob and Ann ran.")',
+        "AutoModelForQuestionAnswering",
     )
+    answers = ("answer",)
     checkpoint_head = TaskHead(name="span", word_level=True, exclusive=("doc_stride", "overlap"))
     doc_stride = of_part("reader", "doc_stride")
     overlap = of_part("reader", "overlap")
@@ -140,7 +145,7 @@ class SpanExtractor(Task):
         inputs = {**encoder.input, "answer_mask": answer_mask}
         reader = SpanReader(preprocessor, doc_stride, overlap)
         settings |= {"doc_stride": doc_stride, "overlap": overlap}
-        super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, settings=settings, name=name)
+        super().__init__(encoder, reader, Head(outputs, Spans()), inputs=inputs, settings=settings, name=name)
 
     # === Prediction ===
 

@@ -1,4 +1,4 @@
-"""The base class of all tasks: a functional model from an encoder's inputs to a head, with a data reader and labels."""
+"""The base class of all tasks: a functional model from an encoder's inputs to heads, with a reader of data."""
 
 import contextlib
 import copy
@@ -36,6 +36,7 @@ from keras_transfer.tasks.checks import (
 from keras_transfer.tasks.data_methods import DataMethods
 from keras_transfer.tasks.input_checks import check_kind
 from keras_transfer.tasks.labels import JointLabels
+from keras_transfer.tasks.named_heads import NamedLabels
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import (
     arguments_of,
@@ -49,26 +50,7 @@ from keras_transfer.tasks.several_devices import SeveralDevices
 from keras_transfer.text import PlainText, WindowPreprocessor
 from keras_transfer.training import FusedAdamW, build_optimizer, fine_tuning_rate, train_step
 
-# Methods with which the tasks answer, and that of sentence-transformers.
-_ANSWERS = (
-    "predict_labels",
-    "predict_proba",
-    "predict_words",
-    "predict_choices",
-    "answer",
-    "embed",
-    "similarity",
-    "search",
-    "generate",
-    "reply",
-    "classify",
-    "score",
-    "score_pairs",
-    "rank",
-    "fill_mask",
-    "detect",
-    "encode",
-)
+_ANSWERS = {"encode": None}  # The `answers` of all tasks, in this order, and that of sentence-transformers.
 
 
 def of_part(part, name, doc=None):
@@ -123,9 +105,9 @@ class Task(
     keras.Model,
     metaclass=NamesElsewhere,
 ):
-    """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
+    """Base class of the tasks: an encoder, a reader of the user's data, and one head or several named heads.
 
-    A task is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder
+    A task is a functional model from the encoder's inputs, through its layers, to the heads. Each layer of the encoder
     is a layer of the task. A subclass has a constructor that chooses the components, and methods that answer in plain
     Python. It does not need to override anything else.
 
@@ -142,9 +124,9 @@ class Task(
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        outputs: Symbolic tensors. Outputs of the head.
         reader: `Reader`. Which raw data the task accepts, and how it becomes batches.
-        labels: `Labels`. What `y` is, and the loss and metrics for it.
+        heads: `Head`, or a dict from names to several. The outputs, what `y` is, and the loss and metrics for it. With
+            several heads, the outputs of the task and `y` are dicts with their names.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or `None`. Defaults to `None`.
         settings: Dict of arguments of the subclass's constructor, perhaps in another form, which become attributes.
@@ -153,12 +135,15 @@ class Task(
 
     Attributes:
         preprocessor: The preprocessor of the reader.
+        heads: Dict of the `Head`s. A single head has the name `"head"`.
+        labels: `Labels` of the only head, or those of several heads, which expect and return dicts.
         label_names: List of strings. Class names, in the order of the logits. `None` without classes.
         fitted_on: String, for tasks that accept both single texts and pairs of texts. Which of them the last `fit`
             received: `"texts"` or `"pairs"`. The other one then raises a `ValueError`. `None` if it is unknown, as for
             prepared arrays.
         checkpoint_head: `checkpoints.TaskHead`. Which head of a checkpoint belongs to the class.
         purpose: `Purpose`, what model cards say about the class, or `None`.
+        answers: Tuple of strings. The methods of the class with which it answers, which errors name.
         saved_apart: Tuple of strings. Attributes that are `None` or models with their own checkpoints.
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
@@ -171,12 +156,17 @@ class Task(
     preprocessor = of_part("reader", "preprocessor")
     checkpoint_head = TaskHead()
     purpose: Purpose | None = None
+    answers: tuple[str, ...] = ()
     saved_apart: tuple[str, ...] = ()
     further_heads: tuple[str, ...] = ()
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
     arguments: Mapping[str, Any] = types.MappingProxyType({})
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        _ANSWERS.update(dict.fromkeys(cls.answers))
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls, *args, **kwargs)
@@ -187,9 +177,8 @@ class Task(
     def __init__(
         self,
         encoder: keras.Model,
-        outputs: Any,
         reader: Any,
-        labels: Any,
+        heads: Any,
         *,
         inputs: Any = None,
         scalar_mix: keras.layers.Layer | None = None,
@@ -205,9 +194,13 @@ class Task(
                 "which truncates texts. Received: a `WindowPreprocessor`"
             )
         check_preprocessor(encoder, reader)
+        several = isinstance(heads, dict)
+        outputs = {name: head.outputs for name, head in heads.items()} if several else heads.outputs
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
-        self.reader, self.labels = reader, labels
+        self.reader = reader
+        self.labels = NamedLabels({name: head.labels for name, head in heads.items()}) if several else heads.labels
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
+        object.__setattr__(self, "heads", dict(heads) if several else {"head": heads})
         object.__setattr__(self, "_encoder", encoder)
         object.__setattr__(self, "scalar_mix", scalar_mix)
         object.__setattr__(self, "head_adapters", HeadAdapters(self))
@@ -222,7 +215,7 @@ class Task(
 
         def __getattr__(self, name):
             if name in _ANSWERS:
-                own = [f"`{answer}`" for answer in _ANSWERS if hasattr(type(self), answer)] or ["`predict`"]
+                own = [f"`{answer}`" for answer in type(self).answers] or ["`predict`"]
                 raise AttributeError(
                     f"A `{type(self).__name__}` has no method `{name}`. It answers with {', '.join(own)}. "
                     f"Received: {type(self).__name__}.{name}"
@@ -249,7 +242,12 @@ class Task(
         other = type(self).__new__(type(self), **self.arguments)
         settings = {name: getattr(self, name) for name in self._settings}
         options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
-        Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)
+        several = isinstance(self.labels, NamedLabels)
+        heads: Any = {
+            name: dataclasses.replace(head, outputs=outputs[name] if several else outputs)
+            for name, head in self.heads.items()
+        }
+        Task.__init__(other, self.encoder, reader, heads if several else heads["head"], **options)
         return other
 
     @property
@@ -327,6 +325,9 @@ class Task(
         check_optimizer(optimizer)
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
+        weights = {name: head.weight for name, head in self.heads.items()}
+        if kwargs.get("loss_weights") is None and isinstance(loss, dict) and {*weights.values()} != {1.0}:
+            kwargs["loss_weights"] = weights
         weights = kwargs.get("loss_weights")
         rule = "`loss_weights` cannot be used without a loss, as for tasks that have their own."
         if weights is not None:

@@ -109,7 +109,10 @@ class TextClassifier(PooledTask):
     ```
     """
 
-    purpose = Purpose("text-classification", "classifies texts", 'predict_labels(["A text."])')
+    purpose = Purpose(
+        "text-classification", "classifies texts", 'predict_labels(["A text."])', "AutoModelForSequenceClassification"
+    )
+    answers = ("predict_labels", "predict_proba")
     checkpoint_head = TaskHead(
         name="classifier",
         sizes=("num_classes", "label_names"),

@@ -25,6 +25,7 @@ from keras_transfer.tasks.heads import (
     text_vectors,
 )
 from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
@@ -182,7 +183,8 @@ class TextEmbedder(Task):
     Source: https://arxiv.org/abs/1908.10084
     """
 
-    purpose = Purpose("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])')
+    purpose = Purpose("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])', "AutoModel")
+    answers = ("embed", "similarity", "search")
     checkpoint_head = TaskHead(is_embedder=True)
     prompts = of_part("reader", "prompts")
     default_prompt_name = of_part("reader", "default_prompt_name")
@@ -214,7 +216,7 @@ class TextEmbedder(Task):
         vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
         reader = EmbedderReader(preprocessor, prompts, default_prompt_name)
         settings |= {"pooling": pooling, "normalize": normalize, "dense": dense}
-        super().__init__(encoder, vectors, reader, SimilarityLabels(), settings=settings, name=name)
+        super().__init__(encoder, reader, Head(vectors, SimilarityLabels()), settings=settings, name=name)
         object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
 
     @property

@@ -18,7 +18,13 @@ from keras_transfer.tasks.saved import settings_in
 
 
 class Numbers(RowLabels):
-    """One or several numbers for each text."""
+    """One or several numbers for each text.
+
+    With `compile(loss=...)`, they may also be the outputs of another model, such as the logits of a teacher.
+
+    Args:
+        count: Integer. Number of numbers for each text. Defaults to `1`.
+    """
 
     one_of = False
     problem_type = "regression"
@@ -58,7 +64,14 @@ class Numbers(RowLabels):
         return {"values": outputs}
 
     def decode(self, outputs):
-        """Returns the numbers of each row as a list, or as a list of lists if there are several."""
+        """Returns the numbers of each row.
+
+        Args:
+            outputs: Array `[rows, count]`.
+
+        Returns:
+            List of floats, or a list of lists if there are several numbers.
+        """
         return (outputs[:, 0] if self.count == 1 else outputs).tolist()
 
 
@@ -114,7 +127,12 @@ class TextRegressor(PooledTask):
     Source: https://arxiv.org/abs/1810.04805, section 4.1 (STS-B).
     """
 
-    purpose = Purpose("text-classification", "predicts numbers from texts", 'predict(["A text."])')
+    purpose = Purpose(
+        "text-classification",
+        "predicts numbers from texts",
+        'predict(["A text."])',
+        "AutoModelForSequenceClassification",
+    )
     checkpoint_head = TaskHead(
         name="classifier", sizes=("num_targets",), default_sizes={"num_targets": 1}, problem_types=("regression",)
     )

@@ -21,6 +21,7 @@ from keras_transfer.tasks.class_labels import most_likely, weights_of_classes
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, from_name
 from keras_transfer.tasks.labels import Labels, Places
+from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
@@ -166,7 +167,13 @@ class TokenClassifier(Task):
     """
 
     reads = ("sequence_output",)
-    purpose = Purpose("token-classification", "labels the words of texts", 'predict_words(["A text ."])')
+    purpose = Purpose(
+        "token-classification",
+        "labels the words of texts",
+        'predict_words(["A text ."])',
+        "AutoModelForTokenClassification",
+    )
+    answers = ("predict_words", "predict_entities")
     checkpoint_head = TaskHead(name="tokens", sizes=("label_names",), word_level=True)
 
     def __init__(
@@ -207,7 +214,7 @@ class TokenClassifier(Task):
             outputs = field(outputs)
         labels = WordTags(label_names, field)
         options = {"scalar_mix": scalar_mix, "settings": settings, "name": name}
-        super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, **options)
+        super().__init__(encoder, WordReader(preprocessor, labels), Head(outputs, labels), **options)
 
     @property
     def random_field(self):

@@ -7,7 +7,6 @@ from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.cli.info import weight_sizes
 from keras_transfer.serving import exporting
 from keras_transfer.serving.saved_model import make_signatures
-from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.task import Signature
 from tests.errors import check_errors
@@ -170,7 +169,7 @@ def test_a_custom_task_exports_its_signatures():
     )
     count = keras.layers.Lambda(lambda ids: keras.ops.sum(ids, 1, keepdims=True), output_shape=(1,))
     reader = Reader(text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"], 8))
-    model = Length(encoder, count(encoder.input["padding_mask"]), reader, Labels())
+    model = Length(encoder, reader, tasks.Head(count(encoder.input["padding_mask"]), tasks.Labels()))
     served = make_signatures(model, [])
     assert list(served) == ["serving_default"]
     assert served["serving_default"](text=tf.constant(["a b", "a"]))["length"].numpy().tolist() == [4, 3]

@@ -4,12 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.tasks import Task, TextClassifier
-from keras_transfer.tasks.class_labels import ClassNames
-from keras_transfer.tasks.labels import Labels
-from keras_transfer.tasks.named_labels import NamedLabels
-from keras_transfer.tasks.reader import Reader
-from keras_transfer.tasks.text_regressor import Numbers
+from keras_transfer.tasks import ClassNames, Head, Labels, Numbers, Reader, Task, TextClassifier
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 TEXTS = ["a b", "good", "bad"]
@@ -21,7 +16,7 @@ class Mine(Task):
 
     def __init__(self, encoder, preprocessor=None, *, schedule=None, activation=None, name=None):
         outputs = keras.layers.Dense(2, activation)(encoder.output["pooled_output"])
-        super().__init__(encoder, outputs, Reader(preprocessor), Labels(), name=name)
+        super().__init__(encoder, Reader(preprocessor), Head(outputs, Labels()), name=name)
         self.schedule = schedule
 
 
@@ -38,11 +33,10 @@ class Two(Task):
     """A class and a number for each text."""
 
     def __init__(self, encoder, preprocessor, label_names, name=None):
-        labels = NamedLabels(topic=ClassNames(label_names), length=Numbers())
         pooled = encoder.output["pooled_output"]
-        outputs = {"topic": keras.layers.Dense(len(label_names), name="topic")(pooled)}
-        outputs["length"] = keras.layers.Dense(1, name="length")(pooled)
-        super().__init__(encoder, outputs, Reader(preprocessor), labels, name=name)
+        heads = {"topic": Head(keras.layers.Dense(len(label_names), name="topic")(pooled), ClassNames(label_names))}
+        heads["length"] = Head(keras.layers.Dense(1, name="length")(pooled), Numbers())
+        super().__init__(encoder, Reader(preprocessor), heads, name=name)
 
 
 @pytest.mark.core
@@ -84,7 +78,7 @@ def test_files_keep_the_arguments_of_any_constructor(tmp_path):
 
 def test_a_task_without_a_class_of_its_own_cannot_be_saved():
     model = Two(encoder(), preprocessor(), ["bad", "good"])
-    plain = Task(model.encoder, model.output, model.reader, model.labels)
+    plain = Task(model.encoder, model.reader, model.heads)
     with pytest.raises(ValueError, match="Write a subclass whose constructor makes them"):
         plain.get_config()
 
