@@ -16,12 +16,12 @@ from keras_transfer.layers import Dropout
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames
-from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
-from keras_transfer.tasks.masked_lm import TokenHead, check_masks
+from keras_transfer.tasks.masked_lm import HiddenTokenTask, TokenHead, check_masks, check_reads_ahead, tokens_of
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, texts_named
+from keras_transfer.tasks.token_targets import HiddenTokens
 from keras_transfer.text import check_rows_of_batches
 
 _TOKENS, _PAIR = "masked_tokens", "segment_pair"

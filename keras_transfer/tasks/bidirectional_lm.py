@@ -17,13 +17,13 @@ from keras_transfer.encoders import ElmoEncoder, select_inputs
 from keras_transfer.layers import Dropout, SampledSoftmax
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.carried_state import CarriedState, check_streams
-from keras_transfer.tasks.hidden_tokens import in_batches
+from keras_transfer.tasks.causal_lm import CarriedState
+from keras_transfer.tasks.id_rows import in_batches
 from keras_transfer.tasks.labels import JointLabels, Mean
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
-from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets
+from keras_transfer.tasks.token_targets import NextTokenReader, TokenTargets, check_streams
 from keras_transfer.text import BEGIN, END, ElmoPreprocessor
 
 TASK = "BidirectionalLM"

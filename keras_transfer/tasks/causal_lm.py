@@ -13,7 +13,6 @@ from keras_transfer.encoders import carries_state, decodes_with_cache, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
@@ -21,7 +20,7 @@ from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
-from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens
+from keras_transfer.tasks.token_targets import NextTokenReader, NextTokens, check_streams
 from keras_transfer.text import TokenPreprocessor, align_ragged_right, take_pieces
 
 
@@ -222,3 +221,66 @@ def _common(first, second):
     length = min(len(first), len(second))
     different = np.flatnonzero(first[:length] != second[:length])
     return int(different[0]) if len(different) else length
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class CarriedState(keras.layers.Layer):
+    """Keeps the state of an encoder after a window of several texts, with which it processes their next window.
+
+    Training and evaluation have separate states. Training checkpoints contain them, but model files do not.
+    """
+
+    def __init__(self, encoder, num_streams, **kwargs):
+        super().__init__(trainable=False, **kwargs)
+        object.__setattr__(self, "encoder", encoder)  # Keras must not track its weights here.
+        self.num_streams = num_streams
+        empty = encoder.empty_state(num_streams)
+        self.states = [
+            [
+                self.add_weight(
+                    values.shape,
+                    "zeros",
+                    keras.backend.standardize_dtype(values.dtype),
+                    trainable=False,
+                    autocast=False,
+                    name=f"{kind}_{i}",
+                )
+                for i, values in enumerate(keras.tree.flatten(empty))
+            ]
+            for kind in ("training", "evaluation")
+        ]
+        self.structure = keras.tree.map_structure(lambda values: None, empty)
+        self.built = True
+
+    @property
+    def weights(self):
+        """An empty list: the states are `variables`, like the states of random seeds, but are not exported."""
+        return []
+
+    def call(self, inputs, training=False):
+        """Returns what `step` returns for a window, given a dict of its inputs with `begins`."""
+        check_streams(ops.shape(inputs["begins"])[0], self.num_streams)
+        kept = self.states[0 if training else 1]
+        goes_on = ops.equal(inputs["begins"], 0)[:, 0]
+        state = [_rows_where(goes_on, values.value) for values in kept]
+        state = keras.tree.pack_sequence_as(self.structure, state)
+        vectors, state = self.step(inputs, state)
+        for values, new in zip(kept, keras.tree.flatten(state)):
+            values.assign(new)
+        return vectors
+
+    def step(self, inputs, state):
+        """Returns the vectors of a window, `[num_streams, length, dim]`, and the state after it."""
+        return self.encoder.step(inputs["token_ids"], state, padding_mask=inputs["padding_mask"])
+
+    def save_own_variables(self, store):
+        """Stores nothing, because the state belongs to a position in the texts of a run."""
+
+    def load_own_variables(self, store):
+        """Loads nothing, because nothing was stored."""
+
+
+def _rows_where(is_kept, values):
+    """Returns values `[rows, ...]`, with zeros in the rows that are not kept."""
+    is_kept = ops.reshape(is_kept, (-1, *[1] * (len(values.shape) - 1)))
+    return ops.where(is_kept, values, ops.zeros_like(values))

@@ -1,4 +1,4 @@
-"""Texts as rows of token ids without padding, for the methods of language models that do not use batches."""
+"""Texts as batches of inputs, and as rows of token ids without padding, for the methods of language models."""
 
 import math
 import operator
@@ -7,9 +7,20 @@ import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.generation import generation_defaults
-from keras_transfer.text import TokenPreprocessor, is_text, to_list
+from keras_transfer.text import TokenPreprocessor, check_rows_of_batches, is_text, to_list
 
 _DEFAULT_LENGTH = 256  # Maximum number of tokens of texts if nothing else limits them, as for recurrent encoders.
+
+
+def in_batches(task, texts, batch_size):
+    """Yields the texts of each batch and their prepared inputs, or raises a `ValueError` if `texts` are none."""
+    check_rows_of_batches(batch_size)
+    if not task.reader.accepts(texts) or isinstance(texts, tuple):
+        raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+    texts = to_list(texts)
+    for start in range(0, len(texts), batch_size):
+        part = texts[start : start + batch_size]
+        yield part, task.reader.inputs(part)
 
 
 def token_rows(task, texts, end=False):

@@ -13,11 +13,17 @@ from keras_transfer.encoders import XLNetEncoder
 from keras_transfer.layers import OutputEmbeddings
 from keras_transfer.objectives import PermutationLanguageModel
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
-from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.labels import check_integers
-from keras_transfer.tasks.masked_lm import check_masks
+from keras_transfer.tasks.masked_lm import (
+    FillsMasks,
+    HiddenTokenTask,
+    MaskReader,
+    check_masks,
+    check_reads_ahead,
+    tokens_of,
+)
 from keras_transfer.tasks.named_heads import Head
+from keras_transfer.tasks.token_targets import HiddenTokens
 
 _INPUTS = ("factorization_order", "mask_positions")
 

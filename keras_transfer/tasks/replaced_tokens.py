@@ -15,13 +15,14 @@ from keras_transfer.encoders import dense_on, with_embeddings_of
 from keras_transfer.layers import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, in_batches, tokens_of
+from keras_transfer.tasks.id_rows import in_batches
 from keras_transfer.tasks.labels import JointLabels, Mean
-from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.masked_lm import HiddenTokenTask, MaskedLM, check_reads_ahead, tokens_of
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, of_part, texts_named
+from keras_transfer.tasks.token_targets import HiddenTokens
 
 
 class ReplacedTokens(JointLabels, HiddenTokens):

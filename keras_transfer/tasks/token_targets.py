@@ -1,12 +1,12 @@
 """Targets that are tokens of the texts themselves, such as the next tokens of causal language models."""
 
 import keras
+import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED
-from keras_transfer.metrics import Perplexity
+from keras_transfer.metrics import Perplexity, WordAccuracy
 from keras_transfer.objectives import NextToken, PermutationLanguageModel, SequenceObjective, TokenMasking
-from keras_transfer.tasks.carried_state import check_streams
 from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, UsedPlaces
 from keras_transfer.tasks.labels import Labels, Places, WeightedPlaces, check_integers
@@ -119,6 +119,51 @@ class NextTokens(TokenTargets):
         return lambda inputs, random: self.objective(inputs)
 
 
+class HiddenTokens(TokenTargets):
+    """The tokens that an objective hides, which replace labels."""
+
+    made_inputs: tuple[str, ...] = ("mask_positions",)
+    objective_classes: tuple[type, ...] = (TokenMasking,)
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
+
+    def metrics(self):
+        return [WordAccuracy()]
+
+    def check_inputs(self, inputs, labels=None):
+        if not {"token_ids", *self.made_inputs} <= set(inputs):
+            return
+        rows, length = np.shape(inputs["token_ids"])[0], np.shape(inputs["token_ids"])[-1]
+        places = check_integers(
+            inputs["mask_positions"],
+            f"`mask_positions` must be integers [batch, places] below the length of the texts, {length}, and negative "
+            f"at unused places, for {rows} rows.",
+            *(length, -np.inf, (rows, None)),
+        )
+        if labels is not None and np.shape(labels) != places.shape:
+            raise ValueError(
+                "Targets must be integers [batch, places], one for each of `mask_positions`, which are of shape "
+                f"{places.shape}. Received: targets of shape {np.shape(labels)}"
+            )
+
+    def draws(self, task):
+        task.reader.require()
+        tokens = self.objective.tokens(task.preprocessor)
+
+        def draw(inputs, random):
+            inputs, targets = self.objective(inputs, random, **tokens)
+            missing = set(self.made_inputs) - set(inputs)
+            if missing:  # A user may have written the objective.
+                raise ValueError(
+                    f"`objective` must return inputs with `{min(missing)}`, as `{self.objective_classes[0].__name__}` "
+                    f"does. Received: inputs with the keys {list(inputs)} from {type(self.objective).__name__}"
+                )
+            return inputs, targets
+
+        return draw
+
+
 class NextTokenReader(Reader):
     """Accepts texts for a language model, and trims outputs to the positions of each text.
 
@@ -134,3 +179,16 @@ class NextTokenReader(Reader):
 
     def nothing(self, model, columns):
         return []
+
+
+def check_streams(batch_size, num_streams, task_name="CausalLM"):
+    """Raises a `ValueError` if batches have a different number of texts from the state of a task."""
+    if num_streams is None:
+        raise ValueError(
+            "A task that trains on streams carries their state. Create it with the number of streams, as in "
+            f"`{task_name}(encoder, streams={batch_size})`. Received: streams=None"
+        )
+    rule = "The data must have as many streams as the task, whose state has a row for each of them."
+    is_known = isinstance(batch_size, int)
+    if is_known:
+        expect(batch_size == num_streams, rule, streams_of_data=batch_size, streams=num_streams)

@@ -8,7 +8,7 @@ import pytest
 from keras.ops import convert_to_numpy as numpy
 
 from keras_transfer.layers import ConditionalRandomField
-from keras_transfer.tasks.word_chain import ChainLoss
+from keras_transfer.tasks.token_classifier import ChainLoss
 from tests.helpers import EAGER, run_layer_test
 
 MASKS = np.array(list(itertools.product([0, 1], repeat=4)))  # Each way in which 4 positions have a word.

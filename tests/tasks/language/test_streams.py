@@ -8,7 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, MaskedLM
-from keras_transfer.tasks.carried_state import CarriedState
+from keras_transfer.tasks.causal_lm import CarriedState
 from keras_transfer.training.schedules import WindowRate
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.data.test_corpus import build, documents, flat

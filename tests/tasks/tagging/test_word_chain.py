@@ -10,7 +10,7 @@ from keras_transfer.adaptation import cache_features, estimate_fisher, freeze
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.metrics import entity_report
 from keras_transfer.tasks import TokenClassifier
-from keras_transfer.tasks.word_chain import ChainLoss, allowed_transitions
+from keras_transfer.tasks.token_classifier import ChainLoss, allowed_transitions
 from keras_transfer.text import word_batches
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tagging.taggers import NAMES, examples, tagger
