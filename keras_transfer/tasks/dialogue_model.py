@@ -140,10 +140,8 @@ class Replies(JointLabels, NextTokens):
         super().__init__(count)
         self.next_utterance_weight = next_utterance_weight
         self.perplexity, self.hits = Perplexity(), keras.metrics.Mean(name="hits_at_1")
-        self._token_loss, self._utterance_loss = (
-            self.loss(),
-            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        )
+        self._token_loss = self.loss()
+        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def means(self, x, y, y_pred, sample_weight):
         rule = "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]."

@@ -267,12 +267,13 @@ class Labels:
 
     # === A batch ===
 
-    def for_loss(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+    def for_loss(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         """Returns the labels and weights of a batch in the form in which the loss counts them.
 
         Args:
-            y: Tensor. Labels of the batch.
-            sample_weight: Tensor of weights, or `None`.
+            x: Inputs of the batch.
+            y: Labels of the batch.
+            sample_weight: Weights of the batch, or `None`.
 
         Returns:
             Tuple of labels and weights, by default unchanged.
@@ -305,19 +306,6 @@ class Labels:
             weighted one by one.
         """
         return self.count_of(x, y, sample_weight)
-
-    def weights_on_replicas(self, x: Any, y: Any, sample_weight: Any) -> Any:
-        """Returns the sample weights of the loss on replicas of TensorFlow, which several heads weight separately.
-
-        Args:
-            x: Inputs of the batch.
-            y: Labels of the batch.
-            sample_weight: Weights of the batch, or `None`.
-
-        Returns:
-            The sample weights, by default unchanged.
-        """
-        return sample_weight
 
     # === Answers ===
 

@@ -120,20 +120,22 @@ class NamedLabels(Labels):
         return data.with_targets(draw, next(iter(drawn.values())).objective.seed)
 
     def weight_of(self, x, y, sample_weight):
-        return 1  # `weights_on_replicas` weights the loss of each head separately.
+        return 1  # `for_loss` weights the loss of each head separately.
 
-    def weights_on_replicas(self, x, y, sample_weight):
-        """Returns the sample weights of each head, scaled so that its loss is a mean over all replicas."""
+    def for_loss(self, x, y, sample_weight):
+        """Returns the labels, and on replicas of TensorFlow weights with which each loss is a mean over all of them."""
         names = [name for name in self.labels if name in y]
         weights = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
         factors = factors_of_means(*(self.labels[name].weight_of(x, y[name], weights.get(name)) for name in names))
+        if all(isinstance(factor, float) for factor in factors):  # There is one device.
+            return y, sample_weight
         found = {}
         for name, factor in zip(names, factors):
             of_head = weights.get(name)
             if of_head is None:
                 of_head = keras.ops.ones(keras.ops.shape(y[name])[: 1 if self.labels[name].places is None else 2])
             found[name] = factor * keras.ops.cast(of_head, "float32")
-        return found
+        return y, found
 
     def decode(self, outputs):
         """Returns a dict of the answers of each head, given what `predict` returns."""

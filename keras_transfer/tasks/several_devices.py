@@ -11,7 +11,6 @@ from keras_transfer.distribute import (
     StringInputs,
     cut_off,
     reducible,
-    replicas_of,
     track_loss,
     whole_on_each_device,
     write_together,
@@ -34,23 +33,6 @@ class SeveralDevices(StringInputs, _Task):
         """
         *state, data = args
         return super().train_step(*state, cut_off(data))
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as `keras.Model` does. On replicas of TensorFlow, each head is weighted by its labels.
-
-        Args:
-            x: Inputs of the batch. Defaults to `None`.
-            y: Labels of the batch. Defaults to `None`.
-            y_pred: Outputs of the model. Defaults to `None`.
-            sample_weight: Weights of the rows. Defaults to `None`.
-            training: Boolean. Whether the loss is computed in training. Defaults to `True`.
-
-        Returns:
-            Scalar tensor, the loss.
-        """
-        if keras.backend.backend() == "tensorflow" and y is not None and replicas_of(self)[0] > 1:
-            sample_weight = self.labels.weights_on_replicas(x, y, sample_weight)
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def test_step(self, *args):
         """Runs an evaluation step as `keras.Model` does. The loss is a mean over all rows or places of all batches.

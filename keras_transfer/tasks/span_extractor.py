@@ -393,7 +393,7 @@ class Spans(Labels):
             return  # `span_batches` checks answers.
         _check_positions(labels)
 
-    def for_loss(self, y, sample_weight):
+    def for_loss(self, x, y, sample_weight):
         """Returns the labels and weights of a batch. Weights `[batch]` apply to both positions."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
             sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)

@@ -361,7 +361,7 @@ class Task(
         """Computes the loss of `compile` as Keras does, or the sum of the means that `JointLabels` return."""
         if not isinstance(self.labels, JointLabels):
             if y is not None:
-                y, sample_weight = self.labels.for_loss(y, sample_weight)
+                y, sample_weight = self.labels.for_loss(x, y, sample_weight)
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         means = self.labels.means(x, y, y_pred, sample_weight)
         factors = factors_of_means(*(mean.count for mean in means))

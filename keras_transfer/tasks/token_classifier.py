@@ -235,7 +235,7 @@ class TokenClassifier(Task):
         """
         if not self.crf:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        y, sample_weight = self.labels.for_loss(y, sample_weight)
+        y, sample_weight = self.labels.for_loss(x, y, sample_weight)
         labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
         super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
         sample_weight = None if sample_weight is None else weights_of_rows(sample_weight, y >= 0)
@@ -413,7 +413,7 @@ class WordTags(Labels):
     def checked_metric(self, metric, loss):
         return super().checked_metric(_metric(from_name(metric, self.named_metrics, "metric")), loss)
 
-    def for_loss(self, y, sample_weight):
+    def for_loss(self, x, y, sample_weight):
         """Returns the labels and weights of a batch. All negative labels are ignored. Weights `[batch]` are of rows."""
         y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
         if sample_weight is not None:
