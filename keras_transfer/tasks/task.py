@@ -198,7 +198,7 @@ class Task(
         outputs = {name: head.outputs for name, head in heads.items()} if several else heads.outputs
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         self.reader = reader
-        self.labels = NamedLabels({name: head.labels for name, head in heads.items()}) if several else heads.labels
+        self.labels: Any = NamedLabels({name: head.labels for name, head in heads.items()}) if several else heads.labels
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
         object.__setattr__(self, "heads", dict(heads) if several else {"head": heads})
         object.__setattr__(self, "_encoder", encoder)
