@@ -4,7 +4,6 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lazy import tf
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.keras_internals import build_for_step
 
@@ -69,12 +68,3 @@ def traced_with_jax(model, batch):
     parts = model.trainable_variables, model.non_trainable_variables, model.optimizer.variables, model.metrics_variables
     state = tuple([like(variable.value) for variable in variables] for variables in parts)
     return jax.jit(model.train_step, donate_argnums=0).trace(state, jax.tree.map(like, batch))
-
-
-def traced_with_tensorflow(model, batch):
-    """Returns the graph of a training step on TensorFlow, and a function that returns XLA's program of it as text."""
-    batch = keras.tree.map_structure(tf.convert_to_tensor, batch)
-    build_for_step(model, batch)
-    step = tf.function(model.train_step, jit_compile=True, autograph=False)
-    graph = step.get_concrete_function(batch).graph
-    return graph, lambda: step.experimental_get_compiler_ir(batch)(stage="hlo")
