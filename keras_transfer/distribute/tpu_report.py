@@ -207,12 +207,11 @@ def _of_precision(model):
 
 def _of_step(model, batch):
     """Returns the finding on a training step that cannot be compiled, in a list, or an empty list."""
-    build_for_step(model, batch)  # It raises the errors of labels that do not fit.
-    jax = keras.backend.backend() == "jax"
+    traced = _traced_by_jax if keras.backend.backend() == "jax" else _traced_by_tensorflow
     try:
-        compile = _lowered_by_jax(model, batch) if jax else _compiled_by_tensorflow(model, batch)
+        compile = traced(model, batch)
     except Exception as error:  # whatever the operations of a user raise
-        if not _OF_VALUES.search(_shown(error)):  # XLA has compiled nothing yet.
+        if not _OF_VALUES.search(_shown(error)):  # Such as labels that do not fit. XLA has compiled nothing yet.
             raise
         return [Finding("xla", True, f"Values decide what is computed or its shape ({_shown(error)})", _COMPILABLE)]
     try:
@@ -222,20 +221,24 @@ def _of_step(model, batch):
     return []
 
 
-def _lowered_by_jax(model, batch):
+# Both of these trace the step, and return a function that compiles it as far as that is possible without a TPU.
+
+
+def _traced_by_jax(model, batch):
     traced = traced_with_jax(model, batch)
     return lambda: traced.lower(lowering_platforms=("tpu",))
 
 
-def _compiled_by_tensorflow(model, batch):
+def _traced_by_tensorflow(model, batch):
     batch = keras.tree.map_structure(tf.convert_to_tensor, batch)
+    build_for_step(model, batch)
     step = tf.function(model.train_step, jit_compile=True, autograph=False)
     step.get_concrete_function(batch)
     return lambda: step.experimental_get_compiler_ir(batch)(stage="hlo")
 
 
 def _shown(error):
-    """Returns the errors that led to one, of which Keras raises others in place of those of a layer."""
+    """Returns the first of the errors that led to one, because Keras raises others in place of those of a layer."""
     first = error
     while first.__context__ is not None:
         first = first.__context__

@@ -11,40 +11,7 @@ import numpy as np
 
 BATCH = 32
 
-_BY_ROW = "ids", "output"
-
-# Reads the texts of a file, and writes the concatenated values of `_BY_ROW`, the places of words, and the times.
-_RUN = """
-import json, statistics, sys, time
-import numpy as np
-folder, texts, output, result, batch = sys.argv[1:]
-sys.path.insert(0, folder)
-import predict
-
-batch = int(batch)
-with open(texts, encoding="utf-8") as file:
-    texts = json.load(file)
-model = predict.Model(num_threads=1)
-groups = model.encode(texts)
-rows = [row for rows in groups for row in rows]
-by_row = {"ids": [row.ids for row in rows], "output": model.run(rows, output, batch)}
-found = {name: np.concatenate(values) for name, values in by_row.items()}
-found |= {f"{name} sizes": [len(value) for value in values] for name, values in by_row.items()}
-if model.facts["answers"] == "words":
-    limit, before, places = model.facts["max_length"], 0, []
-    for rows in groups:
-        places += [(before + row, place) for row, place in predict.word_places(rows, limit)]
-        before += len(rows)
-    found["places"] = places
-for part in (texts[:1], (texts * batch)[:batch]):
-    times = []
-    while len(times) < 4 or (sum(times) < 0.5 and len(times) < 30):
-        start = time.perf_counter()
-        model.predict(part, batch)
-        times.append(time.perf_counter() - start)
-    found[f"milliseconds_of_{len(part)}"] = 1000 * statistics.median(times[1:])  # The first one is slower.
-np.savez(result, **found)
-"""
+MEASURE_FILE = pathlib.Path(__file__).with_name("measure.py")  # It runs without this library.
 
 
 def prove(kind, function, folder, rows, limits):
@@ -96,7 +63,17 @@ def _run(folder, rows, output):
     with tempfile.TemporaryDirectory() as scratch:
         given, result = pathlib.Path(scratch) / "texts.json", pathlib.Path(scratch) / "found.npz"
         given.write_text(json.dumps(rows), "utf-8")
-        command = [sys.executable, "-B", "-P", "-c", _RUN, str(folder), str(given), output, str(result), str(BATCH)]
+        command = [
+            sys.executable,
+            "-B",
+            "-P",
+            str(MEASURE_FILE),
+            str(folder),
+            str(given),
+            output,
+            str(result),
+            str(BATCH),
+        ]
         run = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         if run.returncode:
             found = run.stderr.strip()[-1500:]
@@ -107,7 +84,7 @@ def _run(folder, rows, output):
                 f"folder was written. Received: {found}"
             )
         with np.load(result) as file:
-            found = {name: np.split(file[name], np.cumsum(file[f"{name} sizes"])[:-1]) for name in _BY_ROW}
+            found = {name: np.split(file[name], np.cumsum(file[f"{name} sizes"])[:-1]) for name in ("ids", "output")}
             found["places"] = file.get("places")
             return found, {name: float(file[name]) for name in ("milliseconds_of_1", "milliseconds_of_32")}
 

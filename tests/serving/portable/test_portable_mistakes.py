@@ -148,9 +148,12 @@ def test_outputs_that_are_not_numbers_are_an_error_without_limits(tmp_path, monk
 
 
 def test_a_runtime_that_is_killed_is_an_error_that_names_the_signal(tmp_path, monkeypatch):
-    monkeypatch.setattr(proof, "_RUN", "import os; os.write(2, b'\\xff'); os.kill(os.getpid(), 9)")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (tmp_path / "killed.py").write_text("import os; os.write(2, b'\\xff'); os.kill(os.getpid(), 9)")
+    monkeypatch.setattr(proof, "MEASURE_FILE", tmp_path / "killed.py")
     with pytest.raises(ValueError, match=r"The runtime cannot run .* Received: signal 9 \(Killed\)"):
-        export(tmp_path)
+        export(folder)
 
 
 def test_a_model_over_the_limit_of_protobuf_is_an_error(tmp_path, monkeypatch):
