@@ -41,6 +41,31 @@ def test_a_value_that_does_not_fit_is_named(arguments, message):
     assert str(error.value) == message
 
 
+@expects()
+def load(source, *, label_names=None, **options):
+    return inner(**options)
+
+
+def inner():
+    return next(iter(()))
+
+
+def test_an_argument_that_does_not_exist_is_explained_also_without_rules():
+    with pytest.raises(TypeError, match="`load` has no argument `num_labels`.*label_names.* Received: num_labels=2"):
+        load("x", num_labels=2)
+    with pytest.raises(TypeError, match="`load` has no argument `label_nam`. Did you mean 'label_names'?"):
+        load(label_nam=["a"])  # `source` is missing, too.
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'source'"):
+        load(label_names=["a"])
+
+
+def test_other_errors_of_a_function_with_rules_stay_as_they_are():
+    with pytest.raises(StopIteration):
+        load("x")
+    with pytest.raises(ZeroDivisionError):
+        expects()(lambda size: 1 // size)(size=0)
+
+
 def test_a_rule_of_several_arguments_names_all_of_them():
     with pytest.raises(ValueError, match="`heads` must divide `dim`. Received: dim=5, heads=2"):
         expect(5 % 2 == 0, "`heads` must divide `dim`.", dim=5, heads=2)
