@@ -32,8 +32,8 @@ def folders(tmp_path_factory):
     [
         ("bert", 20),
         ("elmo", 10),
-        pytest.param("bert", 300, marks=pytest.mark.slow),
-        pytest.param("elmo", 100, marks=pytest.mark.slow),
+        pytest.param("bert", 120, marks=pytest.mark.slow),
+        pytest.param("elmo", 40, marks=pytest.mark.slow),
     ],
 )
 def test_a_damaged_folder_loads_or_is_a_checkpoint_error(kind, cases, folders, tmp_path):

@@ -1,6 +1,5 @@
 """Google's TensorFlow checkpoints: what is read, and the errors for damaged ones."""
 
-import json
 import shutil
 
 import numpy as np
@@ -80,19 +79,4 @@ def test_damaged_data_is_an_error(folder, damage):
 def test_a_damaged_index_is_an_error(folder):
     (folder / "bert_model.ckpt.index").write_bytes(b"no index")
     with pytest.raises(CheckpointError, match="must be a TensorFlow checkpoint"):
-        BertEncoder.from_pretrained(folder)
-
-
-def test_a_configuration_that_is_not_json_is_an_error(folder):
-    (folder / "bert_config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"bert_config.json must be a JSON file"):
-        BertEncoder.from_pretrained(folder)
-
-
-def test_a_configuration_of_another_size_is_an_error(folder):
-    config = json.loads((folder / "bert_config.json").read_text())
-    (folder / "bert_config.json").write_text(json.dumps({**config, "vocab_size": 16}))
-    with pytest.raises(
-        CheckpointError, match=r"shape: embeddings.word_embeddings.weight must be \(16, 4\), but is \(15, 4\)"
-    ):
         BertEncoder.from_pretrained(folder)

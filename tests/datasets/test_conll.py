@@ -55,7 +55,6 @@ def test_a_word_can_contain_a_space_between_tabs_and_can_be_a_number_sign(tmp_pa
             {"label_column": -2},
             r"must be different columns of .*a.tsv, whose lines have 2. Received: word_col",
         ),
-        ("a X\n", {"label_column": "X"}, r"`label_column` must be an integer. Received: label_column='X'"),
         ("\n", {}, r"a.tsv: Expected at least one sentence. Received: no words"),
         ("# a b\n", {}, r"a.tsv: Expected at least one sentence. Received: only lines that begin with #"),
         (b"caf\xe9 X\n", {}, r"a.tsv, line 1: Expected UTF-8"),

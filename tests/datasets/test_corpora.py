@@ -37,10 +37,8 @@ def test_a_mistake_in_blimp_is_one_error(tmp_path):
     row = json.dumps({"sentence_good": "It is.", "sentence_bad": "It are.", "linguistics_term": "agreement"})
     path = tmp_path / "agreement.jsonl"
     for text, message in [
-        (f"{row}\n{row[:-9]}", "agreement.jsonl, line 2: Expected complete JSON. The file may have been cut."),
         (f'{row}\n{{"sentence_good": "It is."}}\n', "line 2: Expected an object with 'sentence_bad'"),
         ("\n", "Expected at least one row. Received: no rows"),
-        (f"{row}\n[]\n", r"line 2: Expected a JSON object. Received: '\[\]'"),
     ]:
         path.write_text(text)
         with pytest.raises(ValueError, match=message):

@@ -42,21 +42,9 @@ def test_swag_has_four_endings_after_the_beginning_of_the_second_sentence(tmp_pa
     assert endings == [['She opens a "book".', "She flies away.", "She melts.", "She barks."]]
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        (f"{SWAG_HEADER},label\n{SWAG_ROW},4\n", "line 2: Expected one of .'0', '1', '2', '3'. .* Received: '4'"),
-        (f"{SWAG_HEADER},label\n{SWAG_ROW}\n", "line 2: Expected 12 fields, .* Received: 11 fields"),
-        (
-            f'{SWAG_HEADER},label\n{SWAG_ROW},1\n1,v,1,"She',
-            "line 3: Expected a row whose quotes are closed. The file may",
-        ),
-        (f"a,b\n{'x,y'}\n", "line 2: Expected an object with 'sent1'. Received: .'a', 'b'"),
-    ],
-)
-def test_a_mistake_in_swag_is_one_error(tmp_path, text, message):
-    (tmp_path / "train.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
+def test_an_ending_of_swag_that_does_not_exist_is_an_error(tmp_path):
+    (tmp_path / "train.csv").write_text(f"{SWAG_HEADER},label\n{SWAG_ROW},4\n")
+    with pytest.raises(ValueError, match="line 2: Expected one of .'0', '1', '2', '3'. .* Received: '4'"):
         load_swag(tmp_path)
 
 
@@ -77,7 +65,6 @@ def test_a_mistake_in_copa_is_one_error(tmp_path):
     for items, message in [
         ([COPA_ITEM.format("reason", 1)], r"item 1: Expected one of \['cause', 'effect'\]. Received: 'reason'"),
         ([COPA_ITEM.format("cause", 3)], r"item 1: Expected one of \['1', '2'\] as the right choice. Received: '3'"),
-        ([COPA_ITEM.format("cause", 1).replace("a2", "a3")], "item 1: Expected an object with 'a2'"),
         (["<item>"], "Expected complete XML. The file may have been cut."),
         ([], "Expected at least one item"),
     ]:

@@ -94,9 +94,6 @@ test_mistakes_in_a_table_are_one_error = check_errors(
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\nc\n"), "a.tsv, line 2: Expected 2 columns ... 1 columns, ['c']"),
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\tc\n"), "line 1: Expected 2 columns, separated by tabs. Pass `columns`"),
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\n", columns=(0, 2)), "line 1: Expected 3 columns ... 2 columns"),
-    (lambda tmp_path: read_tsv(tmp_path, "a\tb\tc\nd\te\n", columns=(0, 1)), "line 2: Expected 3 columns"),
-    (lambda tmp_path: read_tsv(tmp_path, "a\tb\nc\t\n"), "a.tsv, line 2: Expected a text ... an empty target"),
-    (lambda tmp_path: read_tsv(tmp_path, ""), "a.tsv: Expected at least one row"),
 )
 
 
@@ -206,7 +203,6 @@ test_mistakes_in_sgm_are_one_error = check_errors(
     (lambda tmp_path: read_set(tmp_path, '<seg id="1">a</seg>'), "src.sgm, line 1: Expected <doc>. Received: <seg id"),
     (lambda tmp_path: read_set(tmp_path, "Ein Hund.\n"), "src.sgm: Expected at least one segment. Received: 'Ein Hund"),
     (lambda tmp_path: read_set(tmp_path, SOURCE.replace("Vögel", " ")), "src.sgm, line 10: Expected a text"),
-    (lambda tmp_path: read_set(tmp_path, SOURCE.encode("latin-1")), "src.sgm, line 10: Expected UTF-8"),
 )
 
 
@@ -232,20 +228,10 @@ def read_xsum(folder, skip_empty=False, **files):
 ROW = '{"document": "Rain.", "summary": "Wet."}\n'
 test_mistakes_in_summaries_are_one_error = check_errors(
     (
-        lambda tmp_path: read_xsum(tmp_path, train__jsonl=f"{ROW}{ROW[:-9]}"),
-        "train.jsonl, line 2: Expected complete JSON",
-    ),
-    (
         lambda tmp_path: read_xsum(tmp_path, train__jsonl=f'{ROW}\n{{"document": "Rain."}}\n'),
         "train.jsonl, line 3: Expected an object with 'summary'",
     ),
     (lambda tmp_path: read_xsum(tmp_path, train__jsonl=ROW.replace("Wet.", "")), "line 1: Expected a text ... target"),
-    (lambda tmp_path: read_xsum(tmp_path, train__jsonl=""), "Expected at least one row"),
-    (
-        lambda tmp_path: read_xsum(tmp_path, test__csv="id,document\n1,Rain.\n"),
-        "line 2: Expected an object with 'summary'. Received: ['id', 'document']",
-    ),
-    (lambda tmp_path: read_xsum(tmp_path, test__csv="document,summary\nRain\n"), "test.csv, line 2: Expected 2 fields"),
     (lambda tmp_path: read_xsum(tmp_path, val__jsonl=ROW, dev__jsonl=ROW), "A split must have one file. Received"),
     (lambda tmp_path: read_xsum(tmp_path, test__source="a\n"), FileNotFoundError, "test.target in a folder with"),
     (

@@ -105,7 +105,6 @@ def test_tasks_that_compute_one_token_in_the_last_block_or_cached_features_have_
 
 
 test_mistakes_are_errors = check_errors(
-    (lambda: attention_pattern("causal", MASK), "Received: pattern='causal'"),
     (lambda: attention_pattern(["bidirectional"], MASK), "Received: pattern=['bidirectional'], rows=2"),
     (lambda: attention_pattern("sequence_to_sequence", MASK), "requires `segment_ids`"),
     (

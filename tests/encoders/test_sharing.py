@@ -88,8 +88,6 @@ def adapted():
 
 test_embeddings_of_other_sizes_are_an_error = check_errors(
     ((encoder, lambda: encoder(hidden_dim=4)), "Received: name='token_embedding' ... (12, 8) ... (12, 4)"),
-    ((encoder, lambda: encoder(max_sequence_length=5)), "name='position_embedding' ... (6, 8) ... (5, 8)"),
-    ((encoder, lambda: encoder(num_segments=3)), "name='segment_embedding' ... (2, 8) ... (3, 8)"),
     ((encoder, lambda: encoder(ModernBertEncoder)), "name='position_embedding' ... wanted=None"),
     ((encoder, lambda: encoder(layer_norm_epsilon=1e-5)), "name='embeddings_norm' ... 'epsilon': 1e-12 ... 1e-05"),
     ((adapted, encoder), "must have no adapters ... Received: encoder=<ElectraEncoder"),

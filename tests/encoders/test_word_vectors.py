@@ -107,10 +107,6 @@ def test_it_is_one_layer_group_of_embeddings(pooling):
 
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (
-        lambda: WordVectorEncoder(5, hidden_dim=2, pooling="first"),
-        "one of (None, 'mean', 'max', 'sif'). Received: pooling='first'",
-    ),
     (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be a `checkpoints.WordVectors`, such as"),
     (
         lambda: WordVectorEncoder.from_vectors(vectors(), counts={"the": 1}),

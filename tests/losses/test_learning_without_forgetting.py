@@ -193,12 +193,6 @@ def test_the_penalty_survives_a_file():
 # === Mistakes ===
 
 
-@pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), "2", True, None])
-def test_a_temperature_must_be_a_number_above_0(temperature):
-    with pytest.raises(ValueError, match="`temperature` must be a number above 0. Received: temperature="):
-        LearningWithoutForgettingLoss(temperature)
-
-
 def test_labels_instead_of_recorded_logits_are_an_error():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("sgd", LearningWithoutForgettingLoss())

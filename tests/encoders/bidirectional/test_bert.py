@@ -40,29 +40,6 @@ def test_inputs_that_it_does_not_take_are_left_out():
     np.testing.assert_array_equal(outputs["pooled_output"], encoder(inputs)["pooled_output"])
 
 
-def test_the_pooled_output_is_tanh_of_a_dense_layer_on_the_first_token():
-    encoder = BertEncoder(**SMALL)
-    outputs = encoder(encoder_inputs(encoder, [[5, 6, 7]]))
-    kernel, bias = encoder.pooler.get_weights()
-    expected = np.tanh(np.array(outputs["sequence_output"])[:, 0] @ kernel + bias)
-    np.testing.assert_allclose(outputs["pooled_output"], expected, atol=1e-6)
-
-
-def test_the_segment_of_a_token_matters():
-    encoder = BertEncoder(**SMALL)
-    inputs = encoder_inputs(encoder, [[5, 6, 7]])
-    other = encoder({**inputs, "segment_ids": np.array([[0, 1, 1]], "int32")})
-    assert np.abs(np.array(other["pooled_output"]) - np.array(encoder(inputs)["pooled_output"])).max() > 1e-3
-
-
-def test_the_two_gelus_differ_a_little():
-    exact, tanh = BertEncoder(**SMALL), BertEncoder(**SMALL, activation="gelu_tanh")
-    tanh.set_weights(exact.get_weights())
-    inputs = encoder_inputs(exact, [[5, 6, 7]])
-    difference = np.abs(np.array(exact(inputs)["sequence_output"]) - np.array(tanh(inputs)["sequence_output"])).max()
-    assert 1e-6 < difference < 1e-2
-
-
 def test_attention_dropout_defaults_to_dropout():
     assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention.dropout.rate == 0.3
     assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention.dropout.rate == 0.1
@@ -90,8 +67,3 @@ def test_training_uses_the_given_dropout():
     encoder = BertEncoder(**SMALL, dropout=0.5)
     with_dropout = keras.ops.convert_to_numpy(encoder(inputs, training=True)["pooled_output"])
     assert np.abs(with_dropout - np.array(encoder(inputs)["pooled_output"])).max() > 1e-3
-
-
-def test_a_misspelt_argument_is_an_error():
-    with pytest.raises((TypeError, ValueError), match="droput"):
-        BertEncoder(**SMALL, droput=0.0)

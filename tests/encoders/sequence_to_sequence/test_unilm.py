@@ -143,12 +143,11 @@ def test_beams_share_their_source(trained, eagerly):
     ]
 
 
-def test_it_survives_keras_files_and_its_signature_writes_what_generate_writes(trained):
-    again, sources = save_and_load(trained), texts()[0][:4]
+def test_its_signature_writes_what_generate_writes(trained):
+    sources = texts()[0][:4]
     with eager():
         expected = trained.generate(sources)
-        assert again.generate(sources) == expected
-    served = in_graph(again.signatures()["serving_default"], sources)
+    served = in_graph(trained.signatures()["serving_default"], sources)
     assert [text.decode() for text in served["target"]] == expected
 
 

@@ -64,22 +64,6 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
     np.testing.assert_allclose(numpy_of(make(**CASES[case])(X, padding_mask=MASK)), outputs, atol=1e-6)
 
 
-def test_clips_limit_the_cells_and_the_outputs():
-    outputs, _, c = map(numpy_of, make(**CASES["clipped"])(X, return_state=True))
-    free, _, wide = map(numpy_of, make(projection_dim=3)(X, return_state=True))
-    assert np.abs(outputs).max() == pytest.approx(0.2) and np.abs(c).max() == pytest.approx(0.4)
-    assert np.abs(free).max() > 0.3 and np.abs(wide).max() > 0.5
-
-
-def test_the_content_of_padding_changes_nothing():
-    for case in CASES if EAGER else ("backward",):
-        layer = make(**CASES[case])
-        other = np.where(MASK[:, :, None], X, 99.0)
-        pair = [layer(x, padding_mask=MASK, return_state=True) for x in (X, other)]
-        for ours, theirs in zip(*pair, strict=True):
-            np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
-
-
 def test_without_projection_and_clips_it_computes_and_learns_the_same_as_the_lstm_of_keras():
     theirs = keras.layers.LSTM(5, return_sequences=True, unit_forget_bias=False)
     theirs.build(X.shape)

@@ -2,13 +2,11 @@
 
 import functools
 import io
-import itertools
 import json
 import re
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transfer.text import (
@@ -164,29 +162,6 @@ def test_ids_are_in_the_vocabulary_and_texts_contain_no_special_token(name, rows
         assert special.isdisjoint(row)
 
 
-@pytest.mark.parametrize("name", ["WordPiece", "Unigram", "byte BPE"])
-@settings(max_examples=1)
-@given(rows=batches)
-def test_a_copy_of_a_tokenizer_has_the_same_ids(name, rows, tmp_path_factory):
-    tokenizer, folder = made(name), tmp_path_factory.mktemp("assets")
-    copy = type(tokenizer).from_config(json.loads(json.dumps(tokenizer.get_config())))
-    tokenizer.save_assets(folder)
-    copy.load_assets(folder)
-    assert copy.vocabulary == tokenizer.vocabulary
-    assert ids_of(copy, rows) == ids_of(tokenizer, rows)
-
-
-@pytest.mark.parametrize("name", ["WordPiece", "byte BPE of NFC"])
-@given(rows=batches)
-def test_offsets_are_in_order_in_the_text(name, rows):
-    tokenizer = made(name)
-    found = [part.to_list() for part in graph(tokenizer.tokenize_with_offsets)(tf.constant(rows))]
-    assert found[0] == ids_of(tokenizer, rows)
-    for text, starts, ends in zip(rows, *found[1:], strict=True):
-        assert starts == sorted(starts) and ends == sorted(ends)
-        assert all(0 <= start <= end <= len(text) for start, end in zip(starts, ends))
-
-
 @given(rows=batches)
 def test_bytes_give_each_text_back(rows):
     assert back("byte BPE", rows) == rows
@@ -204,47 +179,6 @@ def test_texts_of_known_ids_have_the_same_text_again(name, rows):
     once = back(name, rows)
     for row, first, second in zip(ids_of(tokenizer, rows), once, back(name, once)):
         assert tokenizer.unk_id in row or second == first
-
-
-def greedy(word, vocabulary):
-    """Returns the pieces of a word as the paper describes them, or None."""
-    found, start = [], 0
-    while start < len(word):
-        ends = [end for end in range(len(word), start, -1) if ("##" * (start > 0)) + word[start:end] in vocabulary]
-        if not ends:
-            return None
-        found.append(("##" * (start > 0)) + word[start : ends[0]])
-        start = ends[0]
-    return found
-
-
-@given(word=st.text("abflim\u00e9s", min_size=1, max_size=12), extra=st.sets(st.text("abflm", min_size=1, max_size=3)))
-def test_word_pieces_are_the_longest_first(word, extra):
-    vocabulary = ["[UNK]", *dict.fromkeys([*sorted(extra), *(f"##{each}" for each in sorted(extra)), "a", "##b"])]
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase=False)
-    expected = greedy(word, vocabulary) or ["[UNK]"]
-    assert [vocabulary[index] for index in tokenizer.tokenize([word]).to_list()[0]] == expected
-
-
-@given(text=st.text("abc", max_size=12), seed=st.integers(0, 1000))
-def test_merges_apply_in_their_order(text, seed):
-    random, known, merges = np.random.default_rng(seed), list("abc"), []
-    for _ in range(8):
-        pair = tuple(random.choice(known, 2))
-        if "".join(pair) not in known:
-            merges.append(tuple(map(str, pair)))
-            known.append("".join(pair))
-    tokenizer = ByteBPETokenizer([*byte_characters(), *known[3:]], merges)
-    parts = list(text)
-    while pairs := [pair for pair in itertools.pairwise(parts) if pair in merges]:
-        first = min(pairs, key=merges.index)
-        joined, place = [], 0
-        while place < len(parts):
-            both = tuple(parts[place : place + 2]) == first
-            joined.append("".join(parts[place : place + 1 + both]))
-            place += 1 + both
-        parts = joined
-    assert [tokenizer.vocabulary[index] for index in tokenizer.tokenize([text]).to_list()[0]] == parts
 
 
 @given(rows=st.lists(texts, min_size=1, max_size=3))
