@@ -45,6 +45,7 @@ def pytest_configure(config):
         config.pluginmanager.import_plugin("tests.fixtures")
 
 
+@pytest.hookimpl(optionalhook=True)  # Tests run without pytest-xdist too.
 def pytest_xdist_auto_num_workers():
     """Returns the number of test processes: one for each core, if each has 3.5 GB of memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform == "linux" else 8e9
