@@ -46,29 +46,35 @@ OBJECTIVES = {  # The keys of `cli.pretraining.PLANS`.
     "awd-lstm": "an AWD-LSTM predicts the next token, window by window, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",
 }
-SIZES = {  # The sizes of `cli.pretraining`, as the help page shows them.
-    "tiny": "2 blocks, 128 wide",
-    "mini": "4 blocks, 256 wide",
-    "small": "4 blocks, 512 wide",
-    "medium": "8 blocks, 512 wide",
-    "base": "12 blocks, 768 wide",
-    "tutorial": "16 blocks, 410 wide",
+SIZES = {  # Of a new model: blocks, width, heads, width of the feed-forward layers.
+    "tiny": (2, 128, 2, 512),
+    "mini": (4, 256, 4, 1024),
+    "small": (4, 512, 8, 2048),
+    "medium": (8, 512, 8, 2048),
+    "base": (12, 768, 12, 3072),
+    "tutorial": (16, 410, 10, 2100),
 }
+# As in `SIZES`, plus the width of the embeddings, the generator's width as a fraction, and the fraction of hidden
+# tokens. For small, base and large, see table 6 of Clark et al. 2020.
 ELECTRA_SIZES = {
-    "tiny": "2 blocks, 128 wide, embeddings 128 wide",
-    "mini": "4 blocks, 256 wide, embeddings 256 wide",
-    "small": "12 blocks, 256 wide, embeddings 128 wide",
-    "medium": "8 blocks, 512 wide, embeddings 512 wide",
-    "base": "12 blocks, 768 wide, embeddings 768 wide",
-    "large": "24 blocks, 1024 wide, embeddings 1024 wide",
+    "tiny": (*SIZES["tiny"], 128, 1 / 4, 0.15),
+    "mini": (*SIZES["mini"], 256, 1 / 4, 0.15),
+    "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
+    "medium": (*SIZES["medium"], 512, 1 / 4, 0.15),
+    "base": (*SIZES["base"], 768, 1 / 3, 0.15),
+    "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
 }
+# LSTMs, width of the embeddings, width of all LSTMs except the last one, factor of the paper's dropout rates.
 LSTM_SIZES = {
-    "tiny": "2 LSTMs, 256 wide",
-    "mini": "2 LSTMs, 512 wide",
-    "small": "3 LSTMs, 600 wide",
-    "medium": "3 LSTMs, 1150 wide",
-    "base": "3 LSTMs, 1150 wide",
+    "tiny": (2, 128, 256, 0.1),
+    "mini": (2, 256, 512, 0.25),
+    "small": (3, 400, 600, 0.5),
+    "medium": (3, 400, 1150, 0.75),
+    "base": (3, 400, 1150, 1.0),
 }
+RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
+ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
+RATE_OF_CHECKPOINT, RATE_OF_LSTM = 5e-5, 30.0
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv, .json, .jsonl or Excel file, also compressed,"
 GUIDE = 'Guide: the page "Without a script" of the documentation'
@@ -119,6 +125,11 @@ def flag(help):
 def listing(title, described, width):
     """Returns names with what they are, for the end of a help page."""
     return "\n".join([f"{title}:", *(f"  {name:<{width}}{what}" for name, what in described.items())])
+
+
+def sizes(title, table, form):
+    """Returns the sizes of new models, with what a form shows of each, for the end of a help page."""
+    return listing(title, {name: form.format(*numbers) for name, numbers in table.items()}, 12)
 
 
 # === The options of several commands ===
@@ -346,18 +357,16 @@ COMMANDS = {
             **TEXT_COLUMN,
             "--objective": choice(OBJECTIVES, default="masked"),
             "--vocabulary-size": count("tokens of a new vocabulary; default: 8000", least=300),
-            "--size": choice(
-                ["tiny", "mini", "small", "medium", "base", "tutorial", "large"], "size of a new model; default: tiny"
-            ),
+            "--size": choice({**SIZES, **ELECTRA_SIZES}, "size of a new model; default: tiny"),
             "--encoder": value("SOURCE", "checkpoint to continue with, as for `train`, in place of a new model"),
             "--new-head": flag("the checkpoint has no head for the objective"),
             "--sequence-length": count("tokens of a row; default: 128, or 70 with --objective awd-lstm"),
             "--batch-size": count("rows of a batch", 32),
             "--learning-rate": value(
                 "RATE",
-                "highest rate; default: 0.001 (tiny), 0.0007 (mini), 0.0005 (small), 0.0003 (medium), 0.0001 (base), "
-                "0.00025 (tutorial), 0.0002 (base and large with --objective electra), 5e-05 (with --encoder), 30 "
-                "(with --objective awd-lstm)",
+                f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, "
+                f"{ELECTRA_RATES['large']:g} (base and large with --objective electra), {RATE_OF_CHECKPOINT:g} (with "
+                f"--encoder), {RATE_OF_LSTM:g} (with --objective awd-lstm)",
                 type=float,
             ),
             "--epochs": count("default: 10"),
@@ -368,9 +377,9 @@ COMMANDS = {
         },
         (
             listing("Objectives", OBJECTIVES, 12),
-            listing("Sizes", SIZES, 12),
-            listing("Sizes of --objective electra", ELECTRA_SIZES, 12),
-            listing("Sizes of --objective awd-lstm", LSTM_SIZES, 12),
+            sizes("Sizes", SIZES, "{0} blocks, {1} wide"),
+            sizes("Sizes of --objective electra", ELECTRA_SIZES, "{0} blocks, {1} wide, embeddings {4} wide"),
+            sizes("Sizes of --objective awd-lstm", LSTM_SIZES, "{0} LSTMs, {2} wide"),
         ),
         (("--size", "--encoder"), ("--epochs", "--steps")),
     ),

@@ -10,7 +10,7 @@ import types
 import zipfile
 import zlib
 
-from keras_transfer import checkpoints
+from keras_transfer import checkpoints, tasks
 from keras_transfer.checkpoints import Head, find_head, huggingface, presets
 from keras_transfer.cli.models import KINDS
 from keras_transfer.cli.run_folder import is_unfinished
@@ -18,20 +18,12 @@ from keras_transfer.core.files import WEIGHT_FACTS, read_json
 from keras_transfer.core.names import listed
 from keras_transfer.serving import labels_of_export, read_facts
 
-# From the name of each head to the names of the tasks that load it.
+# From the name of each head to the task that loads it, the first one that `tasks` lists.
 TASKS = {
-    "causal_lm": "tasks.CausalLM",
-    "masked_lm": "tasks.MaskedLM",
-    "permutation_lm": "tasks.PermutationLM",
-    "pretraining": "tasks.BertPretraining",
-    "replaced_token": "tasks.ReplacedTokenDetection",
-    "classifier": "tasks.TextClassifier",
-    "tokens": "tasks.TokenClassifier",
-    "multiple_choice": "tasks.MultipleChoice",
-    "seq2seq": "tasks.Seq2SeqLM",
-    "span": "tasks.SpanExtractor",
+    head.name: f"tasks.{name}"
+    for name in reversed(tasks.__all__)
+    if (head := getattr(getattr(tasks, name), "checkpoint_head", None)) is not None and head.name is not None
 }
-
 
 CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 TASK_ROWS = ("num_classes", "label_names", "multi_label", "num_targets", "pooling", "siamese", "windows")

@@ -25,38 +25,16 @@ from keras_transfer.encoders import have_same_embeddings
 from keras_transfer.optimizers import NTASGD, FusedAdamW, schedules
 from keras_transfer.text import count_words
 from keras_transfer.training import epochs_of_steps
+from keras_transfer_command import (
+    ELECTRA_RATES,
+    ELECTRA_SIZES,
+    LSTM_SIZES,
+    RATE_OF_CHECKPOINT,
+    RATE_OF_LSTM,
+    RATES,
+    SIZES,
+)
 
-# The console script describes these sizes and rates on its help page, where it does not import this file.
-SIZES = {  # Blocks, width, heads, width of the feed-forward layers.
-    "tiny": (2, 128, 2, 512),
-    "mini": (4, 256, 4, 1024),
-    "small": (4, 512, 8, 2048),
-    "medium": (8, 512, 8, 2048),
-    "base": (12, 768, 12, 3072),
-    "tutorial": (16, 410, 10, 2100),
-}
-# As in `SIZES`, plus the width of the embeddings, the generator's width as a fraction, and the fraction of hidden
-# tokens. For small, base and large, see table 6 of Clark et al. 2020.
-ELECTRA_SIZES = {
-    "tiny": (*SIZES["tiny"], 128, 1 / 4, 0.15),
-    "mini": (*SIZES["mini"], 256, 1 / 4, 0.15),
-    "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
-    "medium": (*SIZES["medium"], 512, 1 / 4, 0.15),
-    "base": (*SIZES["base"], 768, 1 / 3, 0.15),
-    "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
-}
-# LSTMs, width of the embeddings, width of all LSTMs except the last one, factor of the paper's dropout rates.
-LSTM_SIZES = {
-    "tiny": (2, 128, 256, 0.1),
-    "mini": (2, 256, 512, 0.25),
-    "small": (3, 400, 600, 0.5),
-    "medium": (3, 400, 1150, 0.75),
-    "base": (3, 400, 1150, 1.0),
-}
-RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
-ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
-RATE_OF_CHECKPOINT = 5e-5
-RATE_OF_LSTM = 30.0
 LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"

@@ -213,21 +213,6 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
     assert pretraining._scores(pretraining.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
 
 
-def test_the_help_shows_the_sizes_and_rates_of_each_objective(capsys):
-    with pytest.raises(SystemExit):
-        main(["pretrain", "--help"])
-    shown = capsys.readouterr().out
-    for sizes, form in (
-        (pretraining.SIZES, "{0} blocks, {1} wide"),
-        (pretraining.ELECTRA_SIZES, "{0} blocks, {1} wide, embeddings {4} wide"),
-        (pretraining.LSTM_SIZES, "{0} LSTMs, {2} wide"),
-    ):
-        for name, values in sizes.items():
-            assert f"  {name:<12}{form.format(*values)}\n" in shown
-    rates = " ".join(f"{rate:g} ({name})," for name, rate in pretraining.RATES.items())
-    assert rates in " ".join(shown.split())
-
-
 def test_the_sizes_of_electra_are_those_of_its_paper():
     # Table 6: blocks, width, heads, width of the feed-forward layers and of the embeddings, generator, hidden tokens.
     assert {name: pretraining.ELECTRA_SIZES[name] for name in ("small", "base", "large")} == {
