@@ -13,10 +13,9 @@ from keras_transfer.encoders import carries_state, decodes_with_cache, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.generates import Generates, Likelihood
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
-from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named

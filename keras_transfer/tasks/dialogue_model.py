@@ -15,11 +15,10 @@ from keras_transfer.encoders import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_max_length
-from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.generates import Generates, Likelihood
 from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.id_rows import max_length_of, text_pieces, token_preprocessor
 from keras_transfer.tasks.labels import JointLabels, Mean
-from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Task, of_part

@@ -17,9 +17,8 @@ from keras_transfer.encoders import EncoderDecoder, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings, table_of
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.generates import Generates, scorer
 from keras_transfer.tasks.id_rows import named_token_id, prepared_rows, rows_of, text_pieces
-from keras_transfer.tasks.likelihood import scorer
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import encode_texts
 from keras_transfer.tasks.saved import settings_in
