@@ -56,6 +56,25 @@ def test_a_task_with_two_heads_trains_on_named_labels_and_answers_in_their_terms
     assert set(answers["topic"]) <= {"bad", "good"} and len(answers["length"]) == 3
 
 
+class Student(Task):
+    """Logits that learn from classes and from the logits of another model."""
+
+    def __init__(self, encoder, preprocessor, name=None):
+        logits = keras.layers.Dense(2, name="logits")(encoder.output["pooled_output"])
+        heads = {"label": Head(logits, ClassNames(["bad", "good"])), "teacher": Head(logits, Numbers(2), weight=0.5)}
+        super().__init__(encoder, Reader(preprocessor), heads, name=name)
+
+
+def test_two_heads_over_one_tensor_have_their_weights_unless_compile_receives_others():
+    model = Student(encoder(), preprocessor())
+    labels = {"label": ["good", "bad", "good"], "teacher": [[1.0, 2.0], [0.0, 1.0], [0.5, 0.5]]}
+    for given, own, others in ((None, 1.0, 0.5), ({"label": 0.25, "teacher": 2.0}, 0.25, 2.0)):
+        model.compile("sgd", loss_weights=given)
+        found = model.evaluate(TEXTS, labels, verbose=0, return_dict=True)
+        expected = own * found["label_loss"] + others * found["teacher_loss"]
+        assert found["loss"] == pytest.approx(expected, rel=1e-5)
+
+
 @keras.saving.register_keras_serializable("mine")
 class Fixed(TextClassifier):
     """A classifier with some arguments that are fixed, one that is passed on, and one of its own."""
