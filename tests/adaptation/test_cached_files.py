@@ -81,18 +81,12 @@ def resave(change):
     "name, damage, said",
     [
         ("activations_0.npy", lambda path: path.unlink(), "is computed again, because its files are not complete"),
-        ("activations_0.npy", lambda path: path.write_bytes(path.read_bytes()[:200]), "its files are not complete"),
         ("activations_0.npy", flip, "1 of 8 rows of the cache"),
         ("checksums.npy", flip, "1 of 8 rows of the cache"),
         ("activations_0.npy", resave(lambda array: array[:, :8]), "not complete or are damaged: Arrays must have"),
-        ("activations_0.npy", resave(lambda array: array.T.copy()), "not complete or are damaged: Arrays must have"),
-        ("activations_0.npy", resave(lambda array: np.concatenate([array, array])), "Arrays must have the shapes"),
-        ("activations_0.npy", resave(lambda array: array.astype("float64")), "Arrays must have the shapes"),
         ("activations_0.npy", resave(lambda array: array.view("int32")), "Arrays must have the shapes"),
         ("activations_0.npy", lambda path: path.write_bytes(b""), "is computed again"),
-        ("checksums.npy", lambda path: path.write_bytes(b""), "is computed again"),
         ("checksums.npy", resave(lambda array: np.ones((1, 9), "uint32")), "Arrays must have the shapes"),
-        ("checksums.npy", lambda path: path.unlink(), "is computed again"),
     ],
 )
 def test_damaged_files_are_noticed_and_computed_again(model, tmp_path, caplog, name, damage, said):

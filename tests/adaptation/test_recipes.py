@@ -73,7 +73,7 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
 )
 def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, options, model, groups):
     trained, model = Trained(), classifier(**model)
-    recipe = get_recipe(name, batch_size=8, **options)
+    recipe = get_recipe(name, batch_size=16, **options)
     history = fine_tune(model, TEXTS, LABELS, recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == options["epochs"]

@@ -94,7 +94,7 @@ def test_a_wrong_gzip_checksum_is_an_error(tmp_path):
     )
 
 
-@pytest.mark.parametrize("keep", [0, 1, 100, 600, 1500])
+@pytest.mark.parametrize("keep", [0, 100, 1500])
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 def test_a_truncated_archive_is_an_error(keep, mode, tmp_path):
     content = pack(("file", random.Random(0).randbytes(2000)), mode=mode)
@@ -107,7 +107,7 @@ def write_variables(folder, *names):
         (folder / "variables" / name).write_bytes(b"values")
 
 
-@pytest.mark.parametrize("op", [b"RestoreV2", b"VarHandleOp", b"VariableV2"])
+@pytest.mark.parametrize("op", [b"RestoreV2", b"VarHandleOp"])
 @pytest.mark.parametrize(
     ("files", "problem"),
     [

@@ -93,9 +93,7 @@ BAD = {
     "a garbled graph": (changed(GRAPH, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled graph in the cache": (cached_but_garbled, {}, "delete the folder if it is in the cache"),
     "no variables": (without("variables"), {}, "no variables/variables.index"),
-    "half an index": (changed(INDEX, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled index": (changed(INDEX, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
-    "half of the data": (changed(DATA, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "garbled data": (changed(DATA, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     # Wrong names.
     "an unknown form of handle": (lambda b: "use/4", {}, "Expected a folder, a .tar.gz archive, a URL.*'use/4'"),
@@ -105,20 +103,13 @@ BAD = {
     # Archives that are damaged or contain something else.
     "no archive": (lambda b: b.archive(b"GIF89a" + bytes(5000)), {}, "Expected an intact .tar"),
     "a truncated archive": (lambda b: b.archive(half(pack_folder(b.module))), {}, "Expected an intact .tar"),
-    "a garbled archive": (
-        lambda b: b.archive(b"\x1f\x8b" + garbled(pack_folder(b.module))[2:]),
-        {},
-        "Expected an intact .tar",
-    ),
     "two modules": (
         lambda b: b.archive(pack(("a/saved_model.pb", b"graph"), ("b/saved_model.pb", b"graph"))),
         {},
         "must contain one complete module.*'a', 'b'",
     ),
-    "no module": (lambda b: b.archive(pack(("a/README", b""), ("b/README", b""))), {}, "must contain one complete mod"),
     # Attacks.
     "a member above": (lambda b: b.archive_with(("../../../x", b"evil")), {}, "members inside.*'../../../x'"),
-    "an absolute member": (lambda b: b.archive_with((f"{b.folder}/x", b"evil")), {}, "members inside.*Received: '/"),
     "a symbolic link out": (
         lambda b: b.archive_with(header("assets", tarfile.SYMTYPE, "../../.."), ("assets/x", b"evil")),
         {},
@@ -129,7 +120,6 @@ BAD = {
         {},
         "no links.*'x'",
     ),
-    "a device": (lambda b: b.archive_with(header("x", tarfile.CHRTYPE)), {}, "no links, devices or pipes.*'x'"),
     "a pipe": (lambda b: b.archive_with(header("x", tarfile.FIFOTYPE)), {}, "no links, devices or pipes.*'x'"),
     "a bomb": (
         lambda b: b.archive_with(("zeros", bytes(5_000_000))),

@@ -109,7 +109,6 @@ def test_decoding_with_a_cache_uses_the_adapters():
     "names",
     [
         ["scale", "low", "dora"],
-        ["low", "dora", "scale"],
         ["dora", "low", "both"],
     ],
 )
@@ -213,18 +212,14 @@ def test_a_name_stands_for_a_kind_with_its_sizes():
 
 MISTAKES = [
     ("hulsby", r"Did you mean 'houlsby'\?"),
-    ("houlsby:0", "`size` must be an integer of at least 1. Received: size=0"),
     ("lora:width=3", "Unknown argument of 'lora'"),
     ("lora:r=2,rank=4", "'rank' of 'lora' occurs twice"),
-    ("lora:alpha=much", "`alpha` must be a number. Received: alpha='much'"),
     ("houlsby:2,norms=no", "`norms` must be True or False. Received: norms='no'"),
-    ("houlsby:2,activation=gulu", "gulu"),
     ("lora:targets='valu'", r"Did you mean 'value'\?"),
     ("compacter:5,terms=2", "a divisor of both widths"),
     (kt.LoRA(dropout=0.5, targets=["query", "no"]), "Received: 'no'"),
     (kt.LoRA(targets=["*.query"]), r"Received: '\*.query', which is not a regular expression: nothing to repeat"),
     (["houlsby:2", kt.Fusion(["a", "b"])], "Unknown adapters"),
-    (7, "Received: 7"),
 ]
 
 
@@ -252,7 +247,6 @@ def two():
 test_other_mistakes_are_clear_errors = check_errors(
     (lambda two: kt.add_adapters(two, "lora"), "has adapters with this name"),
     (lambda two: kt.merge_adapters(two), "changes the base of other adapters"),
-    (lambda two: kt.set_active_adapter(two, "other"), "some of ['default', 'more']. Received: name='other'"),
     (lambda two: kt.remove_adapters(two, "other"), "Unknown adapters"),
     (lambda two: kt.add_adapters(two, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
     (lambda two: two.save_pretrained("nowhere"), "cannot contain adapters"),

@@ -12,12 +12,9 @@ from tests.helpers import EAGER, save_and_load
 
 SPECS = [
     "lora:r=2",
-    "dora:r=2",
     "ia3",
     "bitfit",
     "houlsby:4",
-    "pfeiffer:4",
-    "compacter:4,terms=2",
     "prefix:2",
     "pals:4",
 ]

@@ -158,7 +158,6 @@ def changed(folder, source="bert_classifier", **config):
     ("kind", "message"),
     [
         ("PREFIX_TUNING", r"contains a prefix. .*'prefix'"),
-        ("PROMPT_TUNING", r"contains a prompt. .*'prompt'"),
         ("VERA", "contains adapters of the kind VERA"),
     ],
 )
@@ -192,10 +191,7 @@ def test_a_head_that_does_not_fit_the_task_is_a_clear_error_that_changes_nothing
 
 UNSUPPORTED = {
     "alora_invocation_tokens": [3, 4],
-    "layer_replication": [[0, 1], [0, 1]],
-    "use_qalora": True,
     "bias": "all",
-    "target_parameters": ["q"],
 }
 
 

@@ -132,18 +132,9 @@ def test_the_data_are_prepared_once(monkeypatch):
         ({**ROWS, "token_ids": 3}, {}, "Received: dict of 3 values"),
         (ROWS, {"batch_size": 0}, "must be an integer of at least 1. Received: batch_size=0"),
         ({**ROWS, "token_ids": np.full((2, 3), 1.5)}, {}, r"must be integers. Received: 1.5 at position \(0, 0\)"),
-        (["good", "bad"], {"batch_size": "32"}, "must be an integer of at least 1. Received: batch_size='32'"),
         (Loader([]), {"y": [0]}, "must be None if `x` is a dataset.* and y$"),
-        (Loader([]), {"sample_weight": [1.0]}, "must be None if `x` is a dataset.* and sample_weight$"),
     ],
 )
 def test_data_that_do_not_match_are_an_error(model, x, options, message):
     with pytest.raises(ValueError, match=message):
         model.dataset(x, **options)
-
-
-def test_labels_of_a_stream_are_names_or_positions(model):
-    tf = pytest.importorskip("tensorflow")
-    for labels in (["1", "0"], [1, 0]):
-        [(_, found)] = model.dataset(tf.data.Dataset.from_tensor_slices((["good", "bad"], labels)).batch(2))
-        assert found.numpy().tolist() == [1, 0]

@@ -21,7 +21,6 @@ def fit(**options):
 
 test_a_mistake_is_one_clear_error = check_errors(
     (fit(epochs=1.5), "`epochs` must be an integer of at least 0. Received: epochs=1.5"),
-    (fit(epochs=-1), "Received: epochs=-1"),
     (fit(initial_epoch="1"), "`initial_epoch` must be an integer of at least 0. Received: initial_epoch='1'"),
     (fit(steps_per_epoch=0), "`steps_per_epoch` must be an integer of at least 1. Received: steps_per_epoch=0"),
     (fit(validation_freq=0), "`validation_freq` must be an integer of at least 1. Received: validation_freq=0"),
@@ -42,9 +41,9 @@ def test_a_list_of_epochs_to_validate_after_is_accepted():
         fit(validation_freq=[1], validation_data=([], []))()
 
 
-@pytest.mark.parametrize("labels", [[0] * 4 + [1] * 4, ["a"] * 4 + ["b"] * 4, np.array([0] * 4 + [1] * 4)], ids=str)
+@pytest.mark.parametrize("labels", [["a"] * 4 + ["b"] * 4, np.array([0] * 4 + [1] * 4)], ids=str)
 def test_a_class_that_occurs_only_in_the_validation_split_is_a_warning(labels, caplog):
-    model = tiny.classifier(label_names=["a", "b"])
+    model = tiny.of_words(["good", "bad"], label_names=["a", "b"])
     model.compile(run_eagerly=True)
     texts = ["good", "bad", "a", "b"] * 2
     model.fit(texts, labels, validation_split=0.5, verbose=0)

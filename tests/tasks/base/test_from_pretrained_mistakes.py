@@ -34,15 +34,13 @@ def test_a_regressor_from_an_encoder_has_one_target_unless_the_user_passes_anoth
     assert TextRegressor.from_pretrained(small_minilm, num_targets=2).num_targets == 2
 
 
-@pytest.mark.parametrize("head", [None, "new"])
-@pytest.mark.parametrize("task", [MaskedLM, ReplacedTokenDetection])
+@pytest.mark.parametrize(("task", "head"), [(MaskedLM, None), (ReplacedTokenDetection, "new")])
 def test_hidden_tokens_need_an_encoder_that_reads_both_sides(task, head, gpt2):
     with pytest.raises(ValueError, match="tokens on both sides.* Use a `CausalLM`. Received: GPT2Encoder"):
         task.from_pretrained(gpt2, head=head, preprocessor=None)
 
 
-@pytest.mark.parametrize("head", [None, "new"])
-@pytest.mark.parametrize("task", [CausalLM, DialogueModel])
+@pytest.mark.parametrize(("task", "head"), [(CausalLM, None), (DialogueModel, "new")])
 def test_a_new_head_is_only_advised_where_it_is_possible(task, head, small_minilm):
     with pytest.raises(ValueError, match="see only earlier ones.* Use a `MaskedLM`.* Received: BertEncoder"):
         task.from_pretrained(small_minilm, head=head)
@@ -56,7 +54,7 @@ def test_a_dialogue_model_of_a_checkpoint_says_that_it_needs_speakers(gpt2):
 # === Lengths ===
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, -5, "64", 8.5])
+@pytest.mark.parametrize("length", [1, "64"])
 def test_an_impossible_length_is_an_error_about_the_length_and_not_about_the_tokenizer(length, small_minilm):
     with pytest.raises(ValueError, match="^`sequence_length` must be an integer of at least [13].") as error:
         TextClassifier.from_pretrained(small_minilm, num_classes=2, sequence_length=length)

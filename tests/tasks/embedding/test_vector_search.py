@@ -32,7 +32,7 @@ def test_search_equals_brute_force_in_blocks_of_any_size(k, blocks, monkeypatch)
     assert (scores.dtype, indices.dtype) == ("float32", "int64")
 
 
-@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 129])
+@pytest.mark.parametrize("size", [1, 64, 65, 129])
 @pytest.mark.report(
     "A search for more texts than the corpus has returns placeholders.",
     "sentence-transformers#3873",

@@ -115,9 +115,7 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
     ("x", "message"),
     [
         ({"text": TEXTS}, r"inputs \['token_ids', 'padding_mask'\]. Pass raw texts as a list.* keys \['text'\]"),
-        ({"text": TEXTS, "text_pair": TEXTS}, "pairs of texts as a tuple of two lists"),
         (zip(TEXTS, TEXTS), "must not be an iterator.* pairs of texts as a tuple of two lists.* of type zip"),
-        (iter(TEXTS), "must not be an iterator.* of type list_iterator"),
         (list(zip(TEXTS, TEXTS)), "Pass pairs as a tuple of two columns"),
         (list(zip(TEXTS, range(len(TEXTS)))), r"Pass texts and labels as two lists: `fit\(texts, labels\)`"),
         (
@@ -129,9 +127,7 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
     ],
     ids=[
         "dict",
-        "dict of pairs",
         "zip",
-        "iterator",
         "list of pairs",
         "list of rows",
         "texts",
@@ -173,16 +169,21 @@ def test_a_split_is_passed_as_two_arguments(model, part):
         model.fit(data, verbose=0)
 
 
-@pytest.mark.parametrize(
-    "data", [TEXTS, tuple(TEXTS), np.array(TEXTS), TEXTS[:2], (TEXTS,)], ids=["list", "tuple", "array", "two", "alone"]
-)
+@pytest.mark.parametrize("data", [TEXTS, TEXTS[:2], (TEXTS,)], ids=["list", "two", "alone"])
 def test_validation_data_have_labels(model, data):
     with pytest.raises(ValueError, match=r"`validation_data` must be a dataset, or a tuple `\(x, y\)`"):
         model.fit(TEXTS, LABELS, validation_data=data, verbose=0)
 
 
 @pytest.mark.parametrize(
-    "weights", ["equal", {"bad": 1.0, "good": 2.0}, [1.0, 2.0], {2: 1.0}, {0: "1"}, {0: None}], ids=str
+    "weights",
+    [
+        "equal",
+        {"bad": 1.0, "good": 2.0},
+        {2: 1.0},
+        {0: "1"},
+    ],
+    ids=str,
 )
 def test_weights_of_classes_are_a_dict_of_numbers(model, weights):
     for call in (model.fit, model.train_on_batch):

@@ -101,16 +101,3 @@ def test_words_and_choices_of_a_dataset_are_those_of_data_in_memory():
 
 def test_the_length_of_an_endless_dataset_is_unknown():
     assert int(compiled().dataset(of_tensors(ROWS, LABELS).repeat()).cardinality()) == tf.data.UNKNOWN_CARDINALITY
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda model: model.fit(tf.data.Dataset.from_tensor_slices((ROWS, LABELS))), "must be batched"),
-        (lambda model: model.fit(TEXTS, class_weight={0: 2.0}), "`fit` requires labels"),
-        (lambda model: model.fit(Loader([TEXTS]), class_weight={0: 2.0}), "`fit` requires a dataset of"),
-    ],
-)
-def test_a_mistake_is_one_clear_error(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(compiled())

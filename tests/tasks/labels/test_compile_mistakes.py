@@ -33,13 +33,8 @@ def model():
     [
         metrics.AUC(),
         metrics.Precision(),
-        metrics.Recall(thresholds=[0.2, 0.5]),
-        metrics.BinaryAccuracy(),
         metrics.F1Score(threshold=0.5),
-        metrics.PrecisionAtRecall(0.5),
         metrics.CategoricalCrossentropy(),
-        metrics.KLDivergence(),
-        metrics.Accuracy(),
         metrics.binary_accuracy,
         "BinaryAccuracy",
         "crossentropy",
@@ -81,8 +76,6 @@ def test_each_loss_of_keras_for_probabilities_is_an_error_and_each_takes_the_lab
     [
         ("auto", metrics.F1Score(), r"but the metric expects one-hot labels \[texts, classes\]"),
         ("auto", metrics.AUC(from_logits=True), "expects integer labels, but the metric expects one-hot"),
-        ("auto", metrics.CategoricalAccuracy(), "expects integer labels, but the metric expects one-hot"),
-        ("auto", metrics.Precision(top_k=1), "expects integer labels, but the metric expects one-hot"),
         (
             ONE_HOT,
             metrics.SparseCategoricalAccuracy(),
@@ -153,12 +146,9 @@ def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
     ("loss", "metric"),
     [
         pytest.param("auto", "accuracy", marks=pytest.mark.core),
-        ("auto", metrics.SparseTopKCategoricalAccuracy(2)),
         ("auto", metrics.SparseCategoricalCrossentropy(from_logits=True)),
         pytest.param(ONE_HOT, metrics.F1Score(), marks=pytest.mark.core),
-        (ONE_HOT, "acc"),
         (keras.losses.BinaryCrossentropy(from_logits=True), metrics.Precision(thresholds=0)),
-        (keras.losses.BinaryCrossentropy(from_logits=True), metrics.AUC(from_logits=True, multi_label=True)),
         (lambda y_true, y_pred: keras.ops.mean(y_pred, axis=-1), metrics.F1Score()),
     ],
     ids=name_of,

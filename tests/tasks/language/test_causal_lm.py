@@ -146,7 +146,5 @@ def test_bad_arguments_are_errors():
     model.compile()
     with pytest.raises(ValueError, match="Leave `y` out"):
         model.fit(TEXTS, [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="`class_weight` requires labels that are classes"):
-        model.fit(TEXTS, class_weight={0: 1.0})
     with pytest.raises(ValueError, match="at least one text must have two tokens. Received: 2 texts of one token"):
         model.fit({"token_ids": np.array([[5], [6]]), "padding_mask": np.ones((2, 1), "int32")})

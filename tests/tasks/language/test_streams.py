@@ -195,7 +195,6 @@ test_mistakes_of_the_model = check_errors(
     ("call", "message"),
     [
         (lambda corpus: make().fit(corpus.streams(4, 8)), r"streams_of_data=4, streams=3"),
-        (lambda corpus: make().evaluate(corpus.streams(4, 8)), r"streams_of_data=4, streams=3"),
         (lambda corpus: make(streams=None).fit(corpus.streams(4, 8)), r"CausalLM\(encoder, streams=4\)"),
         (lambda corpus: corpus.streams(10_000, 8), "must have two ids for each of 10000 texts. Use a smaller batch"),
         (lambda corpus: corpus.streams(3, 8, lengths=[*range(1, 9)]), "one to six different lengths"),

@@ -1,11 +1,10 @@
 """Tasks that predict tokens take the objectives that they can read, and prepared data that fit together."""
 
-import keras
 import numpy as np
 import pytest
 
 from keras_transfer.encoders import XLNetEncoder
-from keras_transfer.objectives import PermutationLanguageModel, SpanCorruption, TokenMasking
+from keras_transfer.objectives import PermutationLanguageModel, TokenMasking
 from keras_transfer.tasks import BertPretraining, MaskedLM, PermutationLM, ReplacedTokenDetection
 from tests.errors import check_errors
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
@@ -63,14 +62,11 @@ test_an_objective_that_a_task_cannot_read_is_an_error = check_errors(
         (lambda task=task: with_objective(task, PermutationLanguageModel()), "`objective` must be a `TokenMasking`")
         for task in (MaskedLM, BertPretraining, ReplacedTokenDetection)
     ),
-    (lambda: MaskedLM(two_streams(), objective=PermutationLanguageModel()), "must be a `TokenMasking`"),
     (
         lambda: with_objective(PermutationLM, TokenMasking()),
         "`objective` must be a `PermutationLanguageModel`, or have its methods. Received: objective=TokenMasking(",
     ),
     (lambda: with_objective(MaskedLM, "masking"), "must be a `TokenMasking` ... Received: objective='masking'"),
-    (lambda: with_objective(MaskedLM, TokenMasking), "must be a `TokenMasking` ... Received: objective=<class"),
-    (lambda: with_objective(MaskedLM, SpanCorruption()), "must be a `TokenMasking`"),
     (lambda: assign("masking"), "Received: objective='masking'"),
     (
         lambda: with_objective(MaskedLM, First("positions")).dataset(TEXTS)[0],
@@ -123,11 +119,6 @@ def generator(inputs, targets):
     yield inputs, targets
 
 
-def fit_stream(model, inputs, targets):
-    tf = pytest.importorskip("tensorflow")
-    model.fit(tf.data.Dataset.from_tensors((inputs, targets)), verbose=0)
-
-
 def changed(method, **changes):
     """Returns a function that calls a method of a model on prepared data, of which some are changed by functions."""
 
@@ -154,10 +145,6 @@ test_prepared_data_that_do_not_fit_together_are_an_error = check_errors(
             changed(fit, factorization_order=first_of),
             "Received: number 1 at position 1 of row 0, in which the lowest number is 1",
         ),
-        "only padding is seen": (
-            changed(fit, factorization_order=lambda order: np.where(np.arange(order.shape[1]) < 5, first_of(order), 0)),
-            "Received: number 1 at position 1 of row 0, in which the lowest number is 1",
-        ),
         "the order of one batch": (
             changed(PermutationLM.train_on_batch, factorization_order=np.zeros_like),
             "must see another one",
@@ -166,7 +153,6 @@ test_prepared_data_that_do_not_fit_together_are_an_error = check_errors(
             changed(lambda m, *rest: m.fit(generator(*rest)), factorization_order=np.zeros_like),
             "Invalid data in a batch of the dataset. Each predicted token must see another one",
         ),
-        "an order in a stream": (changed(fit_stream, factorization_order=np.zeros_like), "must see another one"),
         "an order of another length": (
             changed(fit, factorization_order=lambda order: order[:, :3]),
             "`factorization_order` must be integers [batch, length] ... Received: int",
@@ -193,11 +179,3 @@ test_prepared_data_that_do_not_fit_together_are_an_error = check_errors(
         ),
     }
 )
-
-
-def test_a_position_beyond_the_length_is_an_error_for_all_tasks():
-    model = MaskedLM(encoder(), preprocessor())
-    model.compile(keras.optimizers.SGD(), run_eagerly=True)
-    inputs, targets = model.dataset(TEXTS, batch_size=2)[0]
-    with pytest.raises(ValueError, match="below the length of the texts"):
-        model.fit({**inputs, "mask_positions": inputs["mask_positions"] + 90}, targets, verbose=0)

@@ -156,10 +156,8 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: permutation_lm().predict(TEXTS),
         "requires prepared inputs. Use `fill_mask(texts)`",
     ),
-    (lambda: fit(TEXTS, [0, 1, 0, 1]), "Raw text has no labels, since the task makes its targets"),
     (
         lambda: fit({**rows(), "mask_positions": np.ones((4, 1), int)}),
         "Pass all of them, or none. ... `mask_positions`",
     ),
-    (lambda: fit(rows(), np.ones((4, 1), int)), "Pass all of them, or none. Received: only targets"),
 )

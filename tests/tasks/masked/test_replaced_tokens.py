@@ -168,8 +168,6 @@ def test_wrong_parts_and_data_are_one_clear_error():
             lambda: task.dataset(TEXTS, [0, 1, 0, 1]),
             "A `ReplacedTokenDetection` makes `mask_positions` and their targets.*Received: only targets",
         ),
-        (lambda: task.detect((TEXTS, TEXTS)), "Received: tuple"),
-        (lambda: task.detect(TEXTS, batch_size=0), "Received: batch_size=0"),
         (lambda: task.compute_loss(sample_weight=np.ones(4)), "does not support sample weights. Received: sample_w"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -19,10 +19,8 @@ def source(kind, folder):
     found = {
         "texts": lambda: TEXTS,
         "rows": lambda: rows,
-        "stream": lambda: tf.data.Dataset.from_tensor_slices(TEXTS).batch(2),
         "stream of rows": lambda: tf.data.Dataset.from_tensor_slices(rows).batch(2),
         "loader": Loader,
-        "loader of rows": lambda: Loader([{name: ids[i : i + 2] for name, ids in rows.items()} for i in (0, 2)]),
         "torch": lambda: pytest.importorskip("torch.utils.data").DataLoader(TEXTS, batch_size=2),
         "corpus": lambda: Corpus.build(TEXTS, preprocessor(), folder, verbose=0).blocks(8, batch_size=2, seed=0),
     }
@@ -31,8 +29,8 @@ def source(kind, folder):
 
 @pytest.mark.parametrize(
     ("task", "kind"),
-    [("replaced tokens", kind) for kind in ("texts", "rows", "stream of rows", "loader of rows", "torch", "corpus")]
-    + [("permutation", kind) for kind in ("rows", "stream", "loader")],
+    [("replaced tokens", kind) for kind in ("texts", "stream of rows", "torch", "corpus")]
+    + [("permutation", kind) for kind in ("rows", "loader")],
 )
 def test_a_source_trains_a_task(kind, task, tmp_path, eagerly):
     pytest.importorskip("tensorflow")

@@ -172,39 +172,17 @@ def test_wrong_data_are_one_clear_error():
     stream = tf.data.Dataset.from_tensor_slices(((["a"], ["b"]),)).batch(1)
     for function, message in (
         (lambda: model.fit(texts, [("b", 0)]), "Did you mean start=2"),
-        (lambda: model.fit(texts), "`fit` requires labels"),
         (lambda: model.fit(["a"], [None]), r"must be a tuple of two lists, `\(questions, contexts\)`"),
-        (lambda: model.fit(texts, [None], class_weight={0: 1.0}), "`class_weight` requires labels that are classes"),
         (lambda: model.fit(stream), r"`fit` requires a dataset of `\(inputs, labels\)`"),
         (lambda: model.fit(prepared(), np.zeros((2, 3), "int32")), r"integers \[batch, 2\].*shape \(2, 3\)"),
         (lambda: model.fit(prepared(), np.array([[0, 0], [3, 5]])), "`answer_mask` is 1.*Received: 5 in row 1"),
         (lambda: model.evaluate(prepared(), np.array([[3, 9], [0, 0]])), "9 in row 0, which has 6 positions"),
         (lambda: model.predict(texts), r"Use `answer\(questions, contexts\)` for texts"),
-        (lambda: model.predict_on_batch(texts), r"Use `answer\(questions, contexts\)` for texts"),
-        (lambda: model(texts), r"Use `answer\(questions, contexts\)`"),
         (lambda: model.answer("a " * 40, "b"), "must leave room for its context.*at position 0"),
-        (lambda: model.answer(["a"], ["b", "c"]), "Received: 1 and 2 texts"),
-        (lambda: SpanExtractor(encoder()).answer("a", "b"), "requires a preprocessor"),
         (lambda: model.signatures(pairs=True), "Leave `pairs` out"),
     ):
         with pytest.raises(ValueError, match=message):
             function()
-
-
-def test_labels_of_one_batch_are_checked():
-    model = extractor()
-    model.compile("sgd", run_eagerly=EAGER)
-    for call in (model.train_on_batch, model.test_on_batch):
-        for labels, message in (
-            ([("b", 0), None], "Labels of prepared inputs must be an array. Received: rows of different lengths"),
-            (np.zeros((2, 2)), r"integers \[batch, 2\] of at least 0. Received: float64 of shape \(2, 2\)"),
-            (np.array([[0, 0], [3, 5]]), "`answer_mask` is 1.*Received: 5 in row 1, which has 6 positions"),
-            (np.array([[3, 9], [0, 0]]), "`answer_mask` is 1.*Received: 9 in row 0, which has 6 positions"),
-            ([[0, 0]], "same number of rows. Received: .*'token_ids': 2, 'y': 1"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                call(prepared(), labels)
-        assert np.isfinite(call(prepared(), [[0, 0], [3, 4]])).all()
 
 
 def test_prepared_data_are_predicted_in_their_order(eagerly):

@@ -42,8 +42,8 @@ def all_spans(logits, windows, example, max_length, threshold):
     return sorted(found, reverse=True)
 
 
-@pytest.mark.parametrize("max_length", [1, 3, 30])
-@pytest.mark.parametrize("threshold", [None, 0.0, -2.5])
+@pytest.mark.parametrize("max_length", [1, 3])
+@pytest.mark.parametrize("threshold", [None, -2.5])
 @pytest.mark.parametrize("count", [1, 5, 40])
 @pytest.mark.report("An answer ends before it begins.", "captum#684", "captum#1852", "transformers#1478")
 def test_the_answers_are_those_of_a_search_over_all_spans(windows, max_length, threshold, count):

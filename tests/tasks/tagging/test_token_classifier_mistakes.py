@@ -22,13 +22,13 @@ def encoder():
     return bert()[0]
 
 
-@pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
+@pytest.mark.parametrize("names", ["NOUN", ["NOUN", "NOUN"], ["NOUN", 3], {"A", "B"}])
 def test_names_must_be_at_least_two_and_different(encoder, names):
     with pytest.raises(ValueError, match="`label_names` must be a list of at least two different names. Received"):
         TokenClassifier(encoder, label_names=names)
 
 
-@pytest.mark.parametrize("encoder", ["minilm-l6", None])
+@pytest.mark.parametrize("encoder", ["minilm-l6"])
 def test_an_encoder_must_be_a_model(encoder):
     with pytest.raises(ValueError, match="`encoder` must be a model. Use `from_pretrained"):
         TokenClassifier(encoder, label_names=NAMES)
@@ -57,10 +57,7 @@ def test_a_mix_requires_hidden_states(encoder):
     [
         ([["a", "b"]], [["LETTER"]], "one label for each word. Received: 2 words, .* in sentence 0"),
         ([["a", "b"]], [["LETTER", "LETTRE"]], "Labels must be one of .* Received: 'LETTRE' for 'b' in sentence 0"),
-        ([["a"], ["b"]], [["LETTER"]], "one list for each sentence"),
         ([["a", 1]], [["LETTER", "LETTER"]], "in sentence 0. Texts must be strings, but 1 of 2"),
-        ([["a"]], None, "requires labels. Received: y=None"),
-        ([], [], "must have at least one row"),
         ((["a"], ["b"]), [["LETTER"]], "must be a list of lists of words. Pairs are not supported"),
         ((["a"], ["LETTER"]), None, r"Pass labels as a separate argument: `fit\(sentences, labels\)`"),
         (["a b"], [["LETTER"]], "Received: 2 words, .* and 1 labels, .* in sentence 0"),
@@ -118,7 +115,7 @@ def test_the_number_of_characters_must_match_the_encoder():
         TokenClassifier(elmo()[0], ElmoPreprocessor(max_characters=12), label_names=NAMES)
 
 
-@pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
+@pytest.mark.parametrize("x", [None, {"token_ids": [[1]]}])
 def test_predict_words_requires_sentences_or_texts(model, x):
     with pytest.raises(ValueError, match="must be a list of lists of words, or texts. Received"):
         model.predict_words(x)
@@ -144,8 +141,6 @@ def test_a_loss_of_one_hot_labels_is_an_error(model):
         {"metrics": ["mse"]},
         {"metrics": [keras.metrics.SparseCategoricalAccuracy()]},
         {"metrics": {"logits": ["mse"]}},
-        {"metrics": [["mse"]]},
-        {"metrics": [keras.metrics.sparse_categorical_accuracy]},
         {"weighted_metrics": ["mse"]},
     ],
 )

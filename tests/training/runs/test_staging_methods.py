@@ -79,7 +79,6 @@ def test_schedules_and_schedulers_of_the_rate_continue_through_the_stages():
 # === Each method, step by step ===
 
 METHODS = {
-    "gradual": lambda: GradualUnfreezing(steps=3),
     "gradual, by fraction": lambda: GradualUnfreezing(fraction=0.7),
     "gradual, partial": lambda: GradualUnfreezing(steps=3, below="mid"),
     "chain": lambda: ChainThaw(),
@@ -88,7 +87,7 @@ METHODS = {
 }
 
 
-CORE = ("gradual", "plan")
+CORE = ("gradual, partial", "plan")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in METHODS])

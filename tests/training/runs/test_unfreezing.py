@@ -3,7 +3,6 @@
 import functools
 
 import keras
-import numpy as np
 import pytest
 
 from keras_transfer.adaptation import freeze
@@ -128,13 +127,8 @@ def test_stages_are_counted_in_epochs_if_the_length_of_an_epoch_is_unknown():
 CALLBACKS = [
     StagedTraining([Stage("head", epochs=1), Stage(["mid", -1], steps=3), Stage({"low"}, fraction=0.25), Stage("all")]),
     GradualUnfreezing(),
-    GradualUnfreezing(epochs=2, below="mid"),
-    GradualUnfreezing(steps=5),
     GradualUnfreezing(fraction=0.25, below=1),
     ChainThaw(),
-    ChainThaw(epochs=2),
-    ChainThaw(steps=5),
-    ChainThaw(fraction=0.5),
     SequentialUnfreezing(),
     SequentialUnfreezing(new_epochs=2, body_epochs=3),
 ]
@@ -166,8 +160,8 @@ def test_a_config_holds_every_argument():
 
 # Mistakes in constructors
 
-WRONG_LENGTHS = [0, -1, 1.5, True, "2", float("nan"), float("inf"), np.bool_(True)]
-WRONG_FRACTIONS = [0, 0.0, -0.1, 1.01, True, "0.5", float("nan")]
+WRONG_LENGTHS = [0, 1.5, True, "2"]
+WRONG_FRACTIONS = [0, 1.01, True, float("nan")]
 
 
 KINDS = [lambda **length: Stage("all", **length), GradualUnfreezing, ChainThaw]
@@ -216,17 +210,11 @@ MISTAKES = {
         r"Did you mean 'head'\? Received: 'haed'",
     ),
     "typo in a later stage": ([StagedTraining([Stage("head"), Stage("lo")])], r"Did you mean 'low'\? Received: 'lo'"),
-    "no group": ([StagedTraining([Stage([])])], r"No layer group matches.*Received: \[\]"),
-    "unknown below": ([GradualUnfreezing(below="lov")], r"Did you mean 'low'\? Received: 'lov'"),
     "ambiguous below": (
         [GradualUnfreezing(below="(low|mid)")],
         r"Received: '\(low\|mid\)', which matches \['low', 'mid'\]",
     ),
     "more stages than epochs": ([GradualUnfreezing(epochs=2)], r"Received: 16 steps, .* begin at \[0, 8, 16, 24\]"),
-    "more stages than steps": (
-        [GradualUnfreezing(fraction=0.1)],
-        r"Received: 16 steps, .* begin at \[0, 1, 1, 2\]",
-    ),
     "no steps left for the last stage": (
         [ChainThaw(fraction=1.0)],
         r"Received: 16 steps, .* begin at \[0, 4, 8, 12, 16\]",
@@ -266,8 +254,8 @@ def assert_untouched(model, callbacks):
 
 @pytest.mark.parametrize(
     "callback",
-    [StagedTraining([Stage("head", steps=2), Stage("all")]), GradualUnfreezing(), ChainThaw(steps=1)],
-    ids=["stage in steps", "fraction", "steps"],
+    [StagedTraining([Stage("head", steps=2), Stage("all")]), ChainThaw(steps=1)],
+    ids=["stage in steps", "steps"],
 )
 def test_steps_and_fractions_require_the_length_of_an_epoch(callback):
     model = make(run_eagerly=True)

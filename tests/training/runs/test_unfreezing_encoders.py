@@ -9,9 +9,9 @@ from tests.training.runs.staging_encoders import check_encoder, train
 from tests.training.runs.staging_models import assert_follows
 
 
-@pytest.mark.parametrize("method", [pytest.param("gradual", marks=pytest.mark.core), "sequential"])
-def test_each_method_trains_its_groups_of_our_encoder(method):
-    check_encoder("ours", method, run_eagerly=EAGER)
+@pytest.mark.core
+def test_each_stage_trains_its_groups_of_our_encoder():
+    check_encoder("ours", "gradual", run_eagerly=EAGER)
 
 
 @pytest.mark.slow
