@@ -43,10 +43,30 @@ class Rule(NamedTuple):
         return self.convert(value)
 
 
-def expect(is_met, rule, **received):
-    """Raises a `ValueError` with a rule, as one sentence, and the values that break it, unless it is met."""
+def expect(is_met, rule, /, *unnamed, error=ValueError, where=None, received=None, **values):
+    """Raises an error with a rule, as one sentence, and the values that break it, unless it is met.
+
+    Args:
+        *unnamed: Values, which the message shows without a name, before those of `values`.
+        error: Class of the error. Defaults to `ValueError`.
+        where: String or path. The place in a file or in data that the message begins with. Defaults to `None`.
+        received: String. What there is instead, in words. Defaults to `None`, the values.
+    """
     if not is_met:
-        raise ValueError(f"{rule} Received: {', '.join(f'{name}={shown(value)}' for name, value in received.items())}")
+        place = "" if where is None else f"{where}: "
+        if received is None:
+            received = ", ".join([*map(shown, unnamed), *(f"{name}={shown(value)}" for name, value in values.items())])
+        raise error(f"{place}{rule} Received: {received}")
+
+
+@contextlib.contextmanager
+def explaining(rule, *causes, error=ValueError, where=None):
+    """Turns some exceptions within the block, by default all, into an error with a rule and the exception's message."""
+    try:
+        yield
+    except causes or Exception as cause:
+        raised = error(f"{'' if where is None else f'{where}: '}{rule} Received: {type(cause).__name__}: {cause}")
+        raise raised from cause
 
 
 def shown(value):

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 import keras_transfer
-from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, integer, list_of, number, one_of, optional
+from keras_transfer.core.expect import (
+    FLAG,
+    FRACTION,
+    expect,
+    expects,
+    explaining,
+    integer,
+    list_of,
+    number,
+    one_of,
+    optional,
+)
 from tests.errors import rule
 
 
@@ -69,6 +80,33 @@ def test_other_errors_of_a_function_with_rules_stay_as_they_are():
 def test_a_rule_of_several_arguments_names_all_of_them():
     with pytest.raises(ValueError, match="`heads` must divide `dim`. Received: dim=5, heads=2"):
         expect(5 % 2 == 0, "`heads` must divide `dim`.", dim=5, heads=2)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"error": KeyError, "received": "no files"}, "Expected a file. Received: no files"),
+        ({"where": "a.csv, line 2", "label": 1}, "a.csv, line 2: Expected a file. Received: label=1"),
+    ],
+)
+def test_a_rule_has_its_own_error_place_and_words(values, message):
+    with pytest.raises(values.get("error", ValueError)) as error:
+        expect(False, "Expected a file.", **values)
+    assert error.value.args == (message,)
+
+
+def test_a_value_without_a_name_is_shown_as_it_is():
+    with pytest.raises(ValueError, match="Expected a name. Received: 'a', b=1$"):
+        expect(False, "Expected a name.", "a", b=1)
+
+
+def test_an_exception_that_a_rule_explains_is_its_cause():
+    with pytest.raises(RuntimeError, match="x.json: Expected JSON. Received: KeyError: 'a'$") as error:
+        with explaining("Expected JSON.", KeyError, error=RuntimeError, where="x.json"):
+            {}["a"]
+    assert isinstance(error.value.__cause__, KeyError)
+    with pytest.raises(ZeroDivisionError), explaining("Expected JSON.", KeyError):
+        1 / 0
 
 
 @pytest.mark.parametrize(
