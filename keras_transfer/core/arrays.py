@@ -6,6 +6,8 @@ import numbers
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
+
 
 def whole_column(column):
     """Returns a column of a Hugging Face `Dataset` as the list or array of its format, and anything else unchanged.
@@ -50,9 +52,9 @@ def as_column(values, name, count):
     except ValueError as error:
         advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
-    if values.ndim == 0 or len(values) != count:
-        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
-        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
+    given = len(values) if values.ndim else values.item()
+    rule, received = f"The number of {name} must equal the number of texts.", f"{given!r} {name}, {count} texts"
+    expect(values.ndim and given == count, rule, received=received)
     return check_weights(values) if name == "sample weights" else values
 
 
@@ -63,11 +65,8 @@ def row_weights(weights, count, row, advice=""):
         shape = weights.shape
     except ValueError:
         shape = "lists of different lengths"
-    if shape != (count,):
-        raise ValueError(
-            f"`sample_weight` must contain one weight for each {row}.{advice} Received: shape {shape} for {count} "
-            f"{row}s"
-        )
+    rule = f"`sample_weight` must contain one weight for each {row}.{advice}"
+    expect(shape == (count,), rule, received=f"shape {shape} for {count} {row}s")
     return check_weights(weights)
 
 
@@ -77,19 +76,15 @@ def check_weights(weights, name="sample_weight"):
     Training with one that is not finite would make all weights of the model NaN, and with a negative one, the loss has
     no minimum.
     """
-    kind = getattr(weights.dtype, "kind", "V")
+    kind, rule = getattr(weights.dtype, "kind", "V"), f"`{name}` must be finite numbers."
+    expect(kind not in "SUMm", rule, received=f"an array of type {weights.dtype}")
     if kind == "O":  # A column with None or other objects.
-        for place, value in np.ndenumerate(weights):
-            if not isinstance(value, numbers.Real):
-                raise ValueError(
-                    f"`{name}` must be finite numbers. Received: {value!r:.100} at position {_plain(place)}"
-                )
+        are_numbers = np.array([isinstance(value, numbers.Real) for value in weights.flat], bool)
+        expect_each(are_numbers.reshape(weights.shape), rule, weights)
         weights = weights.astype("float32")
-    elif kind in "SUMm":
-        raise ValueError(f"`{name}` must be finite numbers. Received: an array of type {weights.dtype}")
     with np.errstate(over="ignore"):
         values = np.asarray(weights, "float32")
-    expect_each(np.isfinite(values), f"`{name}` must be finite numbers.", weights)
+    expect_each(np.isfinite(values), rule, weights)
     expect_each(values >= 0, f"`{name}` must be at least 0.", weights)
     return weights
 

@@ -2,6 +2,8 @@
 
 import contextlib
 
+from keras_transfer.core.expect import expect
+
 SUFFIXES = (".parquet", ".arrow")
 
 
@@ -24,11 +26,10 @@ def record_batches(path, columns=None):
 def _opened(path):
     """Opens a file, for its column names and a function from such names to an iterable of batches."""
     suffix = path.suffix.lower()
-    if suffix == ".gz":
-        raise ValueError(
-            f"{path}: Expected a file without gzip, because Parquet and Arrow files contain compressed columns. "
-            "Decompress the file. Received: a gzip file"
-        )
+    rule = (
+        "Expected a file without gzip, because Parquet and Arrow files contain compressed columns. Decompress the file."
+    )
+    expect(suffix != ".gz", rule, received="a gzip file", where=path)
     try:
         import pyarrow
         import pyarrow.parquet

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from keras_transfer.core.arrays import is_lazy
 from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
-from keras_transfer.core.lines import decode_lines, demand, incomplete, json_objects
+from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import decode_lines, incomplete, json_objects
 from keras_transfer.core.tables import EXCEL, Table
 
 _CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
@@ -52,25 +53,20 @@ def paths_of(source):
 
 
 def _check_no_file_name(text):
-    if isinstance(text, str) and len(text) < 1000 and os.path.isfile(text):
-        raise ValueError(
-            "A list of strings contains texts. Pass files as a list of `pathlib.Path`. "
-            f"Received: {text!r}, the name of a file"
-        )
+    is_file = isinstance(text, str) and len(text) < 1000 and os.path.isfile(text)
+    rule = "A list of strings contains texts. Pass files as a list of `pathlib.Path`."
+    expect(not is_file, rule, received=f"{text!r:.1000}, the name of a file")
 
 
 def _from_iterable(source):
+    rule = "An iterable must yield strings, each a document. Pass files as a path, or as a list of `pathlib.Path`."
     texts = source
     if is_lazy(source):  # Otherwise, each text is loaded separately.
         texts = itertools.chain.from_iterable(source[i : i + _CHUNK] for i in range(0, len(source), _CHUNK))
     for number, text in enumerate(texts):
         if number == 0:
             _check_no_file_name(text)
-        if not isinstance(text, str):
-            raise ValueError(
-                "An iterable must yield strings, each a document. Pass files as a path, or as a list of "
-                f"`pathlib.Path`. Received: {text!r:.100} at position {number}"
-            )
+        expect(isinstance(text, str), rule, text, position=number)
         yield _lines(text, f"The document at position {number}")
 
 
@@ -102,11 +98,8 @@ def _lines_of(file, path):
             raise incomplete(path, error) from None
         if not line:
             return
-        if len(line) > MAX_LINE:
-            raise ValueError(
-                f"{path}, line {number}: Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file. "
-                "Received: a longer one"
-            )
+        rule = f"Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file."
+        expect(len(line) <= MAX_LINE, rule, received="a longer one", where=f"{path}, line {number}")
         yield line
 
 
@@ -151,17 +144,17 @@ def _of_columns(path, text_column):
 
 def _check_column(text_column, names, where):
     expected = f"a column {text_column!r}. Choose one with `text_column`"
-    demand(text_column in names, where, expected, list(names))
+    expect(text_column in names, f"Expected {expected}.", list(names), where=where)
 
 
 def _text_of(row, text_column, where):
     _check_column(text_column, row, where)
-    demand(isinstance(row[text_column], str), where, "a text", row[text_column])
+    expect(isinstance(row[text_column], str), "Expected a text.", row[text_column], where=where)
     return _lines(row[text_column], where)
 
 
 def _lines(text, where):
     lines = [stripped for line in text.split("\n") if (stripped := line.strip())]
     are_short = all(len(line) <= MAX_LINE for line in lines)
-    demand(are_short, where, f"lines of at most {MAX_LINE:,} characters", received="a longer line")
+    expect(are_short, f"Expected lines of at most {MAX_LINE:,} characters.", received="a longer line", where=where)
     return lines

@@ -64,9 +64,11 @@ def explaining(rule, *causes, error=ValueError, where=None):
     """Turns some exceptions within the block, by default all, into an error with a rule and the exception's message."""
     try:
         yield
-    except causes or Exception as cause:
-        raised = error(f"{'' if where is None else f'{where}: '}{rule} Received: {type(cause).__name__}: {cause}")
-        raise raised from cause
+    except Exception as cause:
+        if causes and not isinstance(cause, causes):
+            raise
+        place = "" if where is None else f"{where}: "
+        raise error(f"{place}{rule} Received: {type(cause).__name__}: {cause}") from cause
 
 
 def shown(value):

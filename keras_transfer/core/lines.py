@@ -12,23 +12,12 @@ import re
 import zipfile
 import zlib
 
+from keras_transfer.core.expect import expect
+
 log = logging.getLogger("keras_transfer")
 
 # A number in a file without types. With a leading zero, it is a name.
 NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-
-
-def demand(is_met, where, expected, value=None, received=None):
-    """Raises a `ValueError` about a place in data, unless what is there is as expected.
-
-    Args:
-        where: String or path. The place, such as a file and a line.
-        expected: String. What must be there, and perhaps advice in further sentences.
-        value: What is there.
-        received: String. The same in words. Defaults to `None`, the `repr` of the value or its beginning.
-    """
-    if not is_met:
-        raise ValueError(f"{where}: Expected {expected}. Received: {shorten(value) if received is None else received}")
 
 
 def read_text(path):
@@ -123,7 +112,7 @@ def read_json_lines(path):
     """Returns what `json_objects` yields for a file, as a list."""
     with open_binary(path) as file:
         rows = list(json_objects(decode_lines(file, path), path))
-    demand(rows, path, "at least one row", received="no rows")
+    expect(rows, "Expected at least one row.", received="no rows", where=path)
     return rows
 
 
@@ -132,8 +121,7 @@ def json_objects(lines, path):
     for number, line in enumerate(lines, 1):
         if line.strip():
             row = parse_json(_without_end(line), path, number)
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {shorten(line.strip())}")
+            expect(isinstance(row, dict), "Expected a JSON object.", row, where=f"{path}, line {number}")
             yield number, row
 
 
@@ -150,7 +138,7 @@ def read_rows(path, header=None):
         rows = list(split_fields(decode_lines(file, path), path, separator, not tabs, len(header or ())))
     if header is None and rows:
         header = rows.pop(0)[1]
-    demand(rows, path, "at least one row", received="no rows")
+    expect(rows, "Expected at least one row.", received="no rows", where=path)
     return header, rows
 
 
@@ -197,9 +185,9 @@ def shorten(value):
 
 def get(record, name, where, kind=str):
     """Returns a field of a JSON object, or raises a `ValueError` if it is missing or not of type `kind`."""
-    is_object = isinstance(record, dict)
-    demand(is_object and name in record, where, f"an object with {name!r}", list(record) if is_object else record)
-    demand(isinstance(record[name], kind), where, f"{name!r} as {kind.__name__}", record[name])
+    found = list(record) if isinstance(record, dict) else record
+    expect(record is not found and name in found, f"Expected an object with {name!r}.", found, where=where)
+    expect(isinstance(record[name], kind), f"Expected {name!r} as {kind.__name__}.", record[name], where=where)
     return record[name]
 
 

@@ -121,7 +121,7 @@ class Table:
         if not self.quoted:
             self.dialect |= {"quoting": csv.QUOTE_NONE, "quotechar": None}
         _, first = next(lines.split_fields(head, self.path, self.separator, self.quoted), (0, []))
-        lines.demand(first, self.path, "at least one row", received="no rows")
+        expect(first, "Expected at least one row.", received="no rows", where=self.path)
         self.names = list(range(len(first)))
         if self.header is not None:
             self.names = [name or f"Unnamed: {place}" for place, name in enumerate(first)]
@@ -144,7 +144,7 @@ class Table:
         self.encoding = self.encoding or (marks[0] if marks else None)
         is_text = self.encoding is not None or b"\0" not in start
         expected = "a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`"
-        lines.demand(is_text, self.path, expected, start[:16])
+        expect(is_text, f"Expected {expected}.", start[:16], where=self.path)
         if self.encoding is not None and self.encoding.startswith(("utf-16", "utf-32")):
             try:
                 return io.StringIO(file.read().decode(self.encoding).removeprefix("\ufeff"), newline="\n")
@@ -287,7 +287,7 @@ def _records(data, path):
         else:
             data = [data]
     for number, row in enumerate(data if isinstance(data, list) else [data]):
-        lines.demand(isinstance(row, dict), f"{path}, row {number}", "a JSON object", row)
+        expect(isinstance(row, dict), "Expected a JSON object.", row, where=f"{path}, row {number}")
         expected = "a table. Read SQuAD's questions with `load_squad`"
-        lines.demand("paragraphs" not in row, path, expected, received="paragraphs")
+        expect("paragraphs" not in row, f"Expected {expected}.", received="paragraphs", where=path)
     return data, form

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import checked_rows, demand, read_rows, read_text, warn_about_size
+from keras_transfer.core.lines import checked_rows, read_rows, read_text, warn_about_size
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import require, split_files
 from keras_transfer.datasets.splits import Splits
@@ -98,7 +98,7 @@ def _read_news(path):
     header, rows = read_rows(path, header=["class", "title", "description"])
     texts, labels = [], []
     for number, (label, title, description) in checked_rows(path, header, rows):
-        demand(label in ("1", "2", "3", "4"), f"{path}, line {number}", "a class from 1 to 4", label)
+        expect(label in ("1", "2", "3", "4"), "Expected a class from 1 to 4.", label, where=f"{path}, line {number}")
         labels.append(int(label) - 1)
         texts.append(f"{title} {description}")
     return Split(texts, labels)

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from keras_transfer.core.expect import expect, expects, integer
-from keras_transfer.core.lines import demand, log, read_lines
+from keras_transfer.core.lines import log, read_lines
 from keras_transfer.datasets.conllu import ID, TaggedSentences
 from keras_transfer.datasets.schemes import warn_of_other_schemes
 from keras_transfer.datasets.sources import existing_file
@@ -53,12 +53,12 @@ def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: i
     file = existing_file(path)
     found = read_sentences(file)
     first = next((row for rows in found for row in rows if not row[1].startswith("#")), None)
-    demand(first is not None, file, "at least one sentence", received="only lines that begin with #")
+    expect(first is not None, "Expected at least one sentence.", received="only lines that begin with #", where=file)
     if (whole := _whole_sentences(row for rows in found for row in rows)) is not None:
         return whole
     is_json = re.match(r'\s*[\[{]\s*("|$)', first[1])
     expected = "a word and its label. Read a file of JSON with `read_table` or `load_squad`"
-    demand(not is_json, f"{file}, line {first[0]}", expected, first[1])
+    expect(not is_json, f"Expected {expected}.", first[1], where=f"{file}, line {first[0]}")
     if len(first[2]) == 10 and ID.fullmatch(first[2][0]) and chosen[0] == 0:
         raise ValueError(
             f"{file}, line {first[0]}: The columns are those of CoNLL-U. Read the file with `read_conllu(path)`, or "
@@ -113,7 +113,7 @@ def read_sentences(path: pathlib.Path):
         else:
             sentences[-1].append((number, line, columns))
     sentences = [rows for rows in sentences if rows]
-    demand(sentences, path, "at least one sentence", received="no words")
+    expect(sentences, "Expected at least one sentence.", received="no words", where=path)
     return sentences
 
 
@@ -129,11 +129,11 @@ def _word_and_label(path, row, first, word_column, label_column):
     expected = f"the word in column {word_column} and the label in column {label_column}, counted from 0"
     exist = all(-count <= column < count for column in (word_column, label_column)) and count > 1
     advice = ". Read a table with commas with `pandas.read_csv(path)`" if count == 1 and "," in line else ""
-    demand(exist, where, expected + advice, line)
+    expect(exist, f"Expected {expected + advice}.", line, where=where)
     rule = f"`word_column` and `label_column` must be different columns of {path}, whose lines have {count}."
     expect(word_column % count != label_column % count, rule, word_column=word_column, label_column=label_column)
     like_first = f"{len(first[2])} columns separated by tabs or spaces, as in line {first[0]}"
-    demand(count == len(first[2]), where, like_first, line)
+    expect(count == len(first[2]), f"Expected {like_first}.", line, where=where)
     word, label = columns[word_column], columns[label_column]
-    demand(word and label, where, expected, line)
+    expect(word and label, f"Expected {expected}.", line, where=where)
     return word, label

@@ -2,8 +2,7 @@
 
 import os
 
-from keras_transfer.core.expect import expects, one_of
-from keras_transfer.core.lines import demand
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.datasets.conll import read_sentences
 from keras_transfer.datasets.conllu import TaggedSentences
 from keras_transfer.datasets.sources import split_files
@@ -61,11 +60,12 @@ def _read(path, field):
         words, labels = [], []
         for number, line, columns in rows:
             where = f"{path}, line {number}"
-            demand(len(columns) == 4, where, WORD, line)
+            expect(len(columns) == 4, f"Expected {WORD}.", line, where=where)
             label = columns[COLUMNS[field]]
             if field != "pos" and label != "O":
-                demand(label[:2] in ("B-", "I-"), where, "O, B-TYPE or I-TYPE", label)
-                demand(field != "ner" or label[2:] in ENTITIES, where, f"an entity of the types {ENTITIES}", label)
+                expect(label[:2] in ("B-", "I-"), "Expected O, B-TYPE or I-TYPE.", label, where=where)
+                is_known, rule = field != "ner" or label[2:] in ENTITIES, f"Expected an entity of the types {ENTITIES}."
+                expect(is_known, rule, label, where=where)
             words.append(columns[0])
             labels.append(label)
         sentences.words.append(words)

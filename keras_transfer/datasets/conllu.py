@@ -4,8 +4,8 @@ import os
 import re
 from typing import NamedTuple
 
-from keras_transfer.core.expect import expects, one_of
-from keras_transfer.core.lines import demand, read_lines
+from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.lines import read_lines
 from keras_transfer.datasets.sources import existing_file, split_files
 from keras_transfer.datasets.splits import Splits, shown_by_columns
 
@@ -73,11 +73,12 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
                 labels.append(label)
         elif words or last:
             where = f"{path}, line {number}"
-            demand(last <= len(words), where, f"word {len(words) + 1}", received="the end of the sentence")
+            rule = f"Expected word {len(words) + 1}."
+            expect(last <= len(words), rule, received="the end of the sentence", where=where)
             sentences.words.append(words)
             sentences.labels.append(labels)
             words, labels, last = [], [], 0
-    demand(sentences.words, path, "at least one sentence", received=f"lines={len(lines)}")
+    expect(sentences.words, "Expected at least one sentence.", received=f"lines={len(lines)}", where=path)
     return sentences
 
 
@@ -85,7 +86,7 @@ def _read(line, field, words, last, where):
     """Returns `(word, label, last)` for the line after `words` words. `word` is None if the line has none."""
     columns = line.split("\t")
     number = ID.fullmatch(columns[0])
-    demand(len(columns) == len(COLUMNS) and number, where, ROW, line)
+    expect(len(columns) == len(COLUMNS) and number, f"Expected {ROW}.", line, where=where)
     if number["after"]:
         expected, found, last = words, int(number["after"]), max(last, 1)
     elif number["first"]:
@@ -93,13 +94,13 @@ def _read(line, field, words, last, where):
     else:
         expected, found = words + 1, int(number["word"])
     in_order = found == expected and not (number["first"] and int(number["last"]) < found)
-    demand(in_order, f"{where}: Ids must be in order", f"the one after word {words}", columns[0])
+    expect(in_order, f"Expected the one after word {words}.", columns[0], where=f"{where}: Ids must be in order")
     if not number["word"]:
         return None, None, last
     row = dict(zip(COLUMNS, columns))
     # "_" means a missing value, except for features, where it means none, and for the lemma of the word "_".
     given = row[field] != "_" or field == "feats" or (field == "lemma" and row["form"] == "_")
-    demand(row["form"] and row[field] and given, where, f"a word and its {field}", line)
+    expect(row["form"] and row[field] and given, f"Expected a word and its {field}.", line, where=where)
     return row["form"], row[field], last
 
 

@@ -4,7 +4,8 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.core.lines import checked_rows, demand, log, read_rows, warn_about_size
+from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import checked_rows, log, read_rows, warn_about_size
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import split_files
@@ -120,7 +121,7 @@ def _read(path, task, form, labelled):
     rows = list(checked_rows(path, header, rows))
     columns = {name: place for place, name in enumerate(header)}
     for name in (*form.texts, form.label) if labelled else form.texts:
-        demand(name in columns, path, f"the column {name!r} of {task}", header)
+        expect(name in columns, f"Expected the column {name!r} of {task}.", header, where=path)
     texts = tuple([fields[columns[name]] for _, fields in rows] for name in form.texts)
     labels = _labels([(i, row[columns[form.label]]) for i, row in rows], form.names, path) if labelled else None
     return Split(texts if len(texts) == 2 else texts[0], labels)

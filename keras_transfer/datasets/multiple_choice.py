@@ -5,8 +5,8 @@ import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
 
-from keras_transfer.core.expect import expects, one_of
-from keras_transfer.core.lines import checked_rows, demand, get, read_rows, read_whole_json
+from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.lines import checked_rows, get, read_rows, read_whole_json
 from keras_transfer.datasets.sources import require, split_files
 from keras_transfer.datasets.splits import Splits, from_rows, shown_by_columns
 
@@ -128,7 +128,7 @@ def _read_copa(path):
         items = xml.etree.ElementTree.parse(path).getroot().findall("item")
     except xml.etree.ElementTree.ParseError as error:
         raise ValueError(f"{path}: Expected complete XML. The file may have been cut. Received: {error}") from None
-    demand(items, path, "at least one item", received="no items")
+    expect(items, "Expected at least one item.", received="no items", where=path)
     found = []
     for number, item in enumerate(items, 1):
         row, where = {**item.attrib, **{part.tag: part.text for part in item}}, f"{path}, item {number}"
@@ -140,7 +140,7 @@ def _read_copa(path):
 def copa_row(row, names, where):
     """Returns the context, question and choices of a row of COPA, given the keys of these."""
     premise, question, *choices = (get(row, name, where) for name in names)
-    demand(question in CONJUNCTIONS, where, f"one of {list(CONJUNCTIONS)}", question)
+    expect(question in CONJUNCTIONS, f"Expected one of {list(CONJUNCTIONS)}.", question, where=where)
     return premise, question, choices
 
 
@@ -193,15 +193,15 @@ def _rows_of(article, path):
     text = get(article, "article", path)
     columns = [get(article, name, path, list) for name in ("questions", "options", "answers")]
     counts = [len(column) for column in columns]
-    demand(len({*counts}) == 1, path, "as many options and answers as questions", counts)
+    expect(len({*counts}) == 1, "Expected as many options and answers as questions.", counts, where=path)
     for question, options, answer in zip(*columns):
-        demand(isinstance(options, list) and len(options) == 4, path, "four options", options)
+        expect(isinstance(options, list) and len(options) == 4, "Expected four options.", options, where=path)
         texts = [question, *options]
-        demand(all(isinstance(each, str) for each in texts), path, "strings", texts)
+        expect(all(isinstance(each, str) for each in texts), "Expected strings.", texts, where=path)
         yield text, question, options, _label(answer, "ABCD", path)
 
 
 def _label(text, marks, where):
     """Returns the position of a label in the string of all labels."""
-    demand(text in list(marks), where, f"one of {list(marks)} as the right choice", text)
+    expect(text in list(marks), f"Expected one of {list(marks)} as the right choice.", text, where=where)
     return marks.index(text)

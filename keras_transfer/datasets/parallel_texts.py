@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from keras_transfer.core.expect import expect, expects, integer, list_of
-from keras_transfer.core.lines import demand, log, read_lines, shorten
+from keras_transfer.core.lines import log, read_lines, shorten
 from keras_transfer.datasets.sources import existing_file
 from keras_transfer.datasets.splits import from_rows, shown_by_columns
 
@@ -60,7 +60,7 @@ def read_parallel(
     shorter = counts.index(min(counts))
     where = f"{paths[shorter]}, line {min(counts) + 1:,}"
     expected = f"{max(counts):,} lines, as in {paths[1 - shorter]}. The file may have been cut"
-    demand(counts[0] == counts[1], where, expected, received="the end of the file")
+    expect(counts[0] == counts[1], f"Expected {expected}.", received="the end of the file", where=where)
     rows = list(zip(*columns, strict=True))
     return checked_texts(rows, lambda row, column: f"{paths[column]}, line {row + 1}", paths[0], skip_empty)
 
@@ -129,5 +129,5 @@ def checked_texts(rows, where, path, skip_empty=False):
     if empty:
         log.warning("%s: %s of %s rows have an empty text and are left out.", path, f"{len(empty):,}", f"{len(rows):,}")
         rows = [pair for pair in rows if "" not in pair]
-    demand(rows, path, "at least one row", received="no rows")
+    expect(rows, "Expected at least one row.", received="no rows", where=path)
     return from_rows(ParallelTexts, rows)

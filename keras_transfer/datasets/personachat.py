@@ -3,7 +3,8 @@
 import os
 from typing import NamedTuple
 
-from keras_transfer.core.lines import demand, read_lines
+from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import read_lines
 from keras_transfer.datasets.sources import existing_file
 
 PERSONAS = ("your persona: ", "partner's persona: ")
@@ -101,13 +102,13 @@ def load_personachat(path: str | os.PathLike) -> list:
         where = f"{path}, line {count}"
         number, _, content = line.partition(" ")
         in_order = number == "1" or (dialogues and number == str(last + 1))
-        demand(in_order, where, f"a line with the number {last + 1} or 1", line)
+        expect(in_order, f"Expected a line with the number {last + 1} or 1.", line, where=where)
         if number == "1":
             _check_turns(dialogues, where)
             dialogues.append(Dialogue([], [], []))
         last = int(number)
         _add(dialogues[-1], content, where)
-    demand(dialogues, path, "at least one dialogue", received="no lines")
+    expect(dialogues, "Expected at least one dialogue.", received="no lines", where=path)
     _check_turns(dialogues, f"{path}, end")
     return dialogues
 
@@ -118,10 +119,10 @@ def _add(dialogue, content, where):
             sentences.append(content.removeprefix(prefix))
             return
     text, *rest = content.split("\t")
-    demand(len(rest) in (1, 3) and rest[0], where, "an utterance, a tab and a reply", content)
+    expect(len(rest) in (1, 3) and rest[0], "Expected an utterance, a tab and a reply.", content, where=where)
     dialogue.turns.append(Turn(text, rest[0], rest[2].split("|") if len(rest) == 3 else []))
 
 
 def _check_turns(dialogues, where):
     has_turns = not dialogues or dialogues[-1].turns
-    demand(has_turns, where, "a reply in the dialogue before", received="a dialogue without replies")
+    expect(has_turns, "Expected a reply in the dialogue before.", received="a dialogue without replies", where=where)

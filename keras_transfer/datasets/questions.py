@@ -5,7 +5,6 @@ import importlib.resources
 import os
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import demand
 from keras_transfer.core.names import listed
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import split_files
@@ -75,6 +74,6 @@ def _read_trec(path):
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
         label, _, question = line.partition(" ")
         coarse, colon, _ = label.partition(":")
-        demand(coarse and colon and question, f"{path}, line {number}", "'COARSE:fine question'", line)
+        expect(coarse and colon and question, "Expected 'COARSE:fine question'.", line, where=f"{path}, line {number}")
         rows.append((question, coarse))
     return rows

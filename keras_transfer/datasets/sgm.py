@@ -6,7 +6,7 @@ import os
 import re
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.lines import demand, read_text
+from keras_transfer.core.lines import read_text
 from keras_transfer.datasets.parallel_texts import ParallelTexts, checked_texts
 from keras_transfer.datasets.sources import existing_file
 
@@ -96,7 +96,8 @@ def _read(path):
             of_set = attributes.get("refid")
             continue
         expected = _expected(document, opened)
-        demand(kind in expected, where, " or ".join(f"<{each}>" for each in expected), received=tag[0])
+        tags = " or ".join(f"<{each}>" for each in expected)
+        expect(kind in expected, f"Expected {tags}.", received=tag[0], where=where)
         if kind == "doc":
             document = attributes.get("docid", "")
             version = of_set or attributes.get("refid") or attributes.get("sysid", "")
@@ -104,17 +105,18 @@ def _read(path):
             document = None
         elif kind == "seg":
             opened = (attributes.get("id"), tag.end(), line)
-            demand(opened[0] is not None, where, "a segment with an id", received=tag[0])
+            expect(opened[0] is not None, "Expected a segment with an id.", received=tag[0], where=where)
         else:
             segments, key = versions.setdefault(version, {}), (document, opened[0])
             received = f"segment {opened[0]} again, as in line {segments.get(key, [0, 0])[1]}"
             expected = f"the next segment of document {document!r}"
-            demand(key not in segments, f"{path}, line {opened[2]}", expected, received=received)
+            expect(key not in segments, f"Expected {expected}.", received=received, where=f"{path}, line {opened[2]}")
             segments[key] = (_plain(text[opened[1] : tag.start()]), opened[2])
             opened = None
     is_whole = opened is None and document is None
-    demand(is_whole, path, f"<{_expected(document, opened)[-1]}>. The file may have been cut", text[-40:])
-    demand(versions, path, "at least one segment", text[:80])
+    rule = f"Expected <{_expected(document, opened)[-1]}>. The file may have been cut."
+    expect(is_whole, rule, text[-40:], where=path)
+    expect(versions, "Expected at least one segment.", text[:80], where=path)
     return versions
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from keras_transfer.core.lines import demand
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import did_you_mean, listed
 
 
@@ -104,5 +104,5 @@ def score(text, low, high, where):
         value = float(text)
     except ValueError:
         value = math.nan
-    demand(low <= value <= high, where, f"a score from {low} to {high}", text)
+    expect(low <= value <= high, f"Expected a score from {low} to {high}.", text, where=where)
     return value

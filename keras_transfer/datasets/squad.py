@@ -5,7 +5,8 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.core.lines import demand, get, read_json_lines, read_whole_json, shorten
+from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import get, read_json_lines, read_whole_json, shorten
 from keras_transfer.datasets.sources import existing_file
 from keras_transfer.datasets.splits import from_rows, shown_by_columns
 
@@ -95,7 +96,7 @@ def _articles(path):
         return rows
     expected = "questions with their contexts and answers. For a table, use `read_table`"
     received = f"rows with {shorten(list(rows[0]))}"
-    demand({"question", "context", "answers"} <= rows[0].keys(), path, expected, received=received)
+    expect({"question", "context", "answers"} <= rows[0].keys(), f"Expected {expected}.", received=received, where=path)
     return [
         {"title": row.get("title", ""), "paragraphs": [{"context": row.get("context"), "qas": [row]}]} for row in rows
     ]
@@ -111,9 +112,9 @@ def _answers(question, context, where):
         text, start = get(answer, "text", where), get(answer, "answer_start", where, int)
         found = context[start : start + len(text)] if start >= 0 else ""
         expected = f"the answer {shorten(text)} at position {start} of the context"
-        demand(text and found == text, where, expected, found)
+        expect(text and found == text, f"Expected {expected}.", found, where=where)
         answers.append(Answer(text, start))
     is_impossible = question.get("is_impossible", False)
-    received = f"{len(answers)} answers and is_impossible={is_impossible}"
-    demand(bool(answers) != bool(is_impossible), where, "answers, or `is_impossible`", received=received)
+    rule, received = "Expected answers, or `is_impossible`.", f"{len(answers)} answers and {is_impossible=}"
+    expect(bool(answers) != bool(is_impossible), rule, received=received, where=where)
     return answers

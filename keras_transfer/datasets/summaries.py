@@ -4,7 +4,8 @@ import hashlib
 import os
 import pathlib
 
-from keras_transfer.core.lines import demand, get, read_lines
+from keras_transfer.core.expect import expect
+from keras_transfer.core.lines import get, read_lines
 from keras_transfer.core.tables import Table
 from keras_transfer.datasets.parallel_texts import ParallelTexts, checked_texts, read_parallel
 from keras_transfer.datasets.sources import existing_file, require, split_files
@@ -143,12 +144,13 @@ def _story(path):
         line = line.strip()
         if line == HIGHLIGHT:
             highlights = [] if highlights is None else highlights
-            demand(not highlights or highlights[-1], f"{path}, line {number}", "the text of a highlight", line)
+            has_text, where = not highlights or highlights[-1], f"{path}, line {number}"
+            expect(has_text, "Expected the text of a highlight.", line, where=where)
             highlights.append([])
         elif line:
             (article if highlights is None else highlights[-1]).append(line)
     is_whole = not highlights or highlights[-1]
-    demand(is_whole, path, "the text of the last highlight", received="the end of the file")
+    expect(is_whole, "Expected the text of the last highlight.", received="the end of the file", where=path)
     return " ".join(article), "\n".join(map(" ".join, highlights or []))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_transfer.core.expect import expect, expects
-from keras_transfer.core.lines import NUMBER, demand, log, shorten
+from keras_transfer.core.lines import NUMBER, log, shorten
 from keras_transfer.core.names import check_spaces, did_you_mean
 from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
 from keras_transfer.datasets.dataset import Split
@@ -214,7 +214,7 @@ def _columns_of(source, columns, form, prefix):
         return _Columns(list(source.column_names), values, where, class_names=class_names)
     rows = _rows_of(source, columns["text_column"][0])
     for number, row in enumerate(rows):
-        demand(isinstance(row, Mapping), where(number), "a dict", row)
+        expect(isinstance(row, Mapping), "Expected a dict.", row, where=where(number))
     names = dict.fromkeys(name for row in rows for name in row) if rows else wanted
     return _Columns(list(names), lambda name: [row.get(name) for row in rows], where)
 
@@ -252,7 +252,7 @@ def _advice(table):
 def _read(table, columns, several, label_names, label_separator):
     """Returns `(Split, names of a ClassLabel or None)`."""
     where = table.where
-    demand(table.names, where(None), "at least one row", received="no rows")
+    expect(table.names, "Expected at least one row.", received="no rows", where=where(None))
     rule = "`label_separator` requires CSV or TSV files. In other tables, labels are lists."
     if label_separator is not None and table.kind != "text":
         received = f"label_separator={label_separator!r} and the table {where(None)}"
@@ -270,7 +270,7 @@ def _read(table, columns, several, label_names, label_separator):
                 f"Received: {list(table.names)}"
             )
     texts = [_texts(table.values(name), where) for each in ("text_column", "pair_column") for name in columns[each]]
-    demand(texts[0], where(None), "at least one row", received="no rows")
+    expect(texts[0], "Expected at least one row.", received="no rows", where=where(None))
     texts = tuple(texts) if len(texts) > 1 else texts[0]
     if several:
         return Split(texts, _of_columns({name: table.values(name) for name in columns["label_column"]}, where)), None
@@ -283,7 +283,7 @@ def _read(table, columns, several, label_names, label_separator):
             return Split(texts, None), class_names
         for row, label in enumerate(labels):
             is_place = isinstance(label, numbers.Integral) and 0 <= label < len(class_names)
-            demand(is_place, where(row), f"the position of one of {class_names}", label)
+            expect(is_place, f"Expected the position of one of {class_names}.", label, where=where(row))
         labels = [class_names[label] for label in labels]
     if label_separator is not None:
         labels = [label.split(label_separator) if label.strip() else [] for label in labels]

@@ -101,12 +101,12 @@ def test_a_value_without_a_name_is_shown_as_it_is():
 
 
 def test_an_exception_that_a_rule_explains_is_its_cause():
-    with pytest.raises(RuntimeError, match="x.json: Expected JSON. Received: KeyError: 'a'$") as error:
-        with explaining("Expected JSON.", KeyError, error=RuntimeError, where="x.json"):
-            {}["a"]
+    rule, message = explaining("Expected JSON.", KeyError, error=RuntimeError, where="x.json"), "x.json: Expected JSON."
+    with pytest.raises(RuntimeError, match=f"{message} Received: KeyError: 'a'$") as error, rule:
+        raise KeyError("a")
     assert isinstance(error.value.__cause__, KeyError)
     with pytest.raises(ZeroDivisionError), explaining("Expected JSON.", KeyError):
-        1 / 0
+        raise ZeroDivisionError
 
 
 @pytest.mark.parametrize(
