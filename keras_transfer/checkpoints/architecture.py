@@ -15,11 +15,10 @@ from keras_transfer.checkpoints.tensors import (
     CheckpointError,
     Entry,
     Within,
-    check,
     check_all,
+    expect,
     reading,
 )
-from keras_transfer.core.expect import expect
 from keras_transfer.text import BertPreprocessor, LengthError, TokenPreprocessor, load_word_piece
 
 # A layer's variables, their names in torch, and how torch stores them.
@@ -237,7 +236,7 @@ class Architecture:
             f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
             "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task."
         )
-        check(self.preprocessor_class is not None, rule, f"model_type={self.model_type!r}")
+        expect(self.preprocessor_class is not None, rule, model_type=self.model_type)
         load = self.preprocessor_class.load  # type: ignore[attr-defined]
         load = load_word_piece if self.preprocessor_class is BertPreprocessor else load
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
@@ -330,7 +329,7 @@ def architecture_of(config, source, default=None):
         f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
         f"{CONVERTED_BY_KERAS_HUB}, which KerasHub converts."
     )
-    check(isinstance(name, str) and name in known, rule, repr(name))
+    expect(isinstance(name, str) and name in known, rule, name)
     found = known[name].for_config(config, source)
     is_part = found.part is not None and found.part.model_class != found.model_class
     return found.part if is_part and classes == [found.part.model_class] else found
@@ -381,7 +380,7 @@ def check_covered(entries, weights, model_type, owner):
     covered = {id(variable) for entry in entries for variable in entry.variables}
     left = [weight.path for weight in weights if id(weight) not in covered]
     rule = f"The architecture {model_type!r} must name a tensor for every weight of {owner}."
-    check(not left, rule, f"no tensors for {left[:5]}")
+    expect(not left, rule, received=f"no tensors for {left[:5]}")
 
 
 def _received(config, key, assumed):
@@ -448,7 +447,7 @@ def write_settings(settings, arguments, owner):
         if names:
             theirs = {ours: name for name, ours in reversed(names[0].items())}
             rule = f"A checkpoint of {owner} can be written only if `{argument}` is one of {sorted(theirs)}."
-            check(value in list(theirs), rule, f"{argument}={value!r}")
+            expect(value in list(theirs), rule, received=f"{argument}={value!r}")
             value = theirs[value]
         put_setting(config, key, value)
     return config

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, other_settings
 from keras_transfer.checkpoints.heads import check_supported, find_head
-from keras_transfer.checkpoints.tensors import CheckpointError, check, fill, log, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, fill, log, reading
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.layers import replaced_weights
 
@@ -50,7 +50,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     """
     architecture = architecture.part_for(cls, config, head)
     is_right, own = issubclass(architecture.encoder_class, cls), architecture.encoder_class
-    check(is_right, f"{source} is a checkpoint of {own.__name__}.", cls.__name__)
+    expect(is_right, f"{source} is a checkpoint of {own.__name__}.", received=cls.__name__)
     cls = own
     check_arguments(cls.__name__, overrides, argument_names(cls))
     arguments = {**architecture.arguments(config, source), **overrides}
@@ -132,7 +132,7 @@ def _weights(architecture, readers, source):
     """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
     twice = sorted(name for name, count in collections.Counter(names).items() if count > 1)
-    check(not twice, f"{source} must not contain a tensor under two names.", f"duplicates of {twice}")
+    expect(not twice, f"{source} must not contain a tensor under two names.", received=f"duplicates of {twice}")
     readers = {name: _safe(read, name, source) for name, read in zip(names, readers.values())}
     copies = {
         name

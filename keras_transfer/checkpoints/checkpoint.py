@@ -9,7 +9,7 @@ from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.architectures import elmo, fastai
 from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.sources import hub_name, resolve
-from keras_transfer.checkpoints.tensors import CheckpointError, check, files_in
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, files_in
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
@@ -106,7 +106,7 @@ class Checkpoint:
         )
         unused = self.report.unused[:5] if self.report else []
         has_size = any(arguments.get(size) is not None for size in wanted.sizes)
-        check(new or wanted.name is None or has_size, rule, f"tensors of other heads: {unused}")
+        expect(new or wanted.name is None or has_size, rule, received=f"tensors of other heads: {unused}")
         return TaskParts(built, arguments, modules)
 
     def _load(self, cls, overrides, **wanted):
@@ -184,13 +184,13 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
         "`adaptation.save_adapters`."
     )
-    check(not encoder.adapters, rule, f"adapters {list(encoder.adapters)}")
+    expect(not encoder.adapters, rule, received=f"adapters {list(encoder.adapters)}")
     rule = (
         "A checkpoint cannot contain quantized layers. Save the model with `model.save('model.keras')`, or call "
         "`save_pretrained` before `quantize`."
     )
     owner = encoder if task is None else task
-    check(not is_quantized(owner), rule, f"a quantized {type(owner).__name__}")
+    expect(not is_quantized(owner), rule, received=f"a quantized {type(owner).__name__}")
     expected = architecture.preprocessor_class
     either = {BertPreprocessor, TokenPreprocessor}  # A folder of BERT may have special tokens of its own.
     if type(preprocessor) is BertPreprocessor and expected is TokenPreprocessor:  # It gives the same ids.
@@ -202,7 +202,7 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         "or the encoder alone with `model.encoder.save_pretrained(folder)`."
     )
     fits = preprocessor is None or {type(preprocessor), expected} in ({expected}, either)
-    check(fits, rule, type(preprocessor).__name__)
+    expect(fits, rule, received=type(preprocessor).__name__)
     head = None if task is None or task.checkpoint_head.name is None else write_head(architecture, task)
     is_embedder = task is not None and task.checkpoint_head.is_embedder
     vector = {name: getattr(task, name) for name in ("pooling", "normalize")} if is_embedder else {}
@@ -212,7 +212,7 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         "`model.save('model.keras')`."
     )
     if vector:
-        check(architecture.format == "huggingface", rule, vector)
+        expect(architecture.format == "huggingface", rule, received=vector)
     options = {"embedder": task} if vector else {}
     if preprocessor is not None and getattr(task, "target_preprocessor", None) is not None:
         options["target"] = task.target_preprocessor

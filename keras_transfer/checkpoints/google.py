@@ -4,7 +4,7 @@ import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json
 from keras_transfer.core.lazy import tf
 
 # Variables of the optimizer in a checkpoint of the pretraining.
@@ -48,7 +48,7 @@ def _prefix(folder):
     found = sorted(path.with_suffix("") for path in folder.glob("*.ckpt*.index"))
     preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
     rule = f"{folder} must contain exactly one checkpoint, such as bert_model.ckpt.index and its data file."
-    check(len(preferred) == 1, rule, [path.name for path in found])
+    expect(len(preferred) == 1, rule, [path.name for path in found])
     return preferred[0]
 
 

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 
 from keras_transfer.checkpoints.architecture import check_covered, entries_of, read_settings, write_settings
-from keras_transfer.checkpoints.tensors import CheckpointError, check, check_all, fill, tensors_of
+from keras_transfer.checkpoints.tensors import CheckpointError, check_all, expect, fill, tensors_of
 from keras_transfer.core.names import listed
 
 log = logging.getLogger("keras_transfer")
@@ -122,7 +122,7 @@ class FoundHead:
     def arguments(self, encoder, task, given, labels=None):
         """Returns the arguments of the task."""
         rule = f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass {_NEW}."
-        check(not given.get("siamese"), rule, "siamese=True")
+        expect(not given.get("siamese"), rule, received="siamese=True")
         found, problems = read_settings(self.head.settings, self.config)
         problems += [
             f"`{key}` must be {wanted!r}. Received: {self.config[key]!r}"
@@ -141,7 +141,7 @@ class FoundHead:
                 f"The head of {self.source} has {name}={_shown(fixed.get(name))}. Leave the argument out, or pass "
                 f"{_NEW}."
             )
-            check(name not in fixed or value in (None, fixed[name]), rule, f"{name}={_shown(value)}")
+            expect(name not in fixed or value in (None, fixed[name]), rule, received=f"{name}={_shown(value)}")
         own = self.config.get(OWN_SETTINGS, {})
         exclusive = task.checkpoint_head.exclusive if set(task.checkpoint_head.exclusive) & set(given) else ()
         return {**{name: own[name] for name in own if name not in exclusive}, **found, **given, **fixed}
@@ -155,12 +155,12 @@ class FoundHead:
             f"{task.__name__}. Pass {_NEW}."
         )
         rows = f"{self.head.labels} with {count} row{'s' if count > 1 else ''}"
-        check(problem in wanted.problem_types, rule, f"problem_type={problem!r}, {rows}")
+        expect(problem in wanted.problem_types, rule, received=f"problem_type={problem!r}, {rows}")
         names = self._label_names(count, given.get("label_names") if "label_names" in wanted.sizes else ())
         missing = sorted(set(labels or ()) - set(names or ()))
         advice = "" if names else "Its labels have no names: pass `label_names` in the order of the head. "
         rule = f"The head of {self.source} must have the names of all `labels`. {advice}Pass {_NEW}."
-        check(not missing, rule, f"{missing!s:.200}, the head has {listed(names or ())}")
+        expect(not missing, rule, received=f"{missing!s:.200}, the head has {listed(names or ())}")
         own = names or given.get("label_names")
         own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
         sizes = {"num_classes": count, "label_names": own, "num_targets": count}
@@ -191,7 +191,7 @@ class FoundHead:
         rule = (
             f"`id2label` of {self.source} must name the {count} labels of its head, with the keys '0' to '{count - 1}'."
         )
-        check(all(isinstance(name, str) for name in names), rule, f"id2label={named!r:.200}")
+        expect(all(isinstance(name, str) for name in names), rule, id2label=named)
         if len(set(names)) < count and given != ():
             if given is not None and len(given) == count:
                 return None
@@ -254,7 +254,7 @@ def check_supported(architecture, name, readers, source):
             f"The head {name!r} of {source} cannot be loaded, because heads of {architecture.model_type!r} are not "
             f"supported for this task. Pass {_NEW}."
         )
-        check(not tensors, rule, tensors[:5])
+        expect(not tensors, rule, received=tensors[:5])
 
 
 @dataclasses.dataclass
@@ -277,16 +277,16 @@ def check_head(architecture, task, action, advice):
     head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
     what = f"The head of a {kind} cannot be {action} with"
     rule = f"{what} a {type(task.encoder).__name__}. {advice}"
-    check(isinstance(head, Head), rule, f"{kind} with model_type={architecture.model_type!r}")
+    expect(isinstance(head, Head), rule, received=f"{kind} with model_type={architecture.model_type!r}")
     for name, value in head.arguments_for(task.encoder).items():
         rule = (
             f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
             f"{name}={value!r}. Create the task with `{name}={value!r}` before training. Otherwise: {advice}"
         )
-        check(getattr(task, name) == value, rule, f"{name}={getattr(task, name)!r}")
+        expect(getattr(task, name) == value, rule, received=f"{name}={getattr(task, name)!r}")
     for name in ("scalar_mix", "siamese", "batch_norm", "hidden_dim", "hidden_dropout"):
         value = getattr(task, name, None)
-        check(not value, f"{what} its `{name}`. {advice}", f"{name}={value!r}")
+        expect(not value, f"{what} its `{name}`. {advice}", received=f"{name}={value!r}")
     return head
 
 

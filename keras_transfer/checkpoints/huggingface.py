@@ -15,7 +15,7 @@ from keras_transfer.checkpoints.sentence_transformers import (
 )
 from keras_transfer.checkpoints.tensors import (
     CheckpointError,
-    check,
+    expect,
     files_in,
     read_json,
     read_safetensors,
@@ -76,7 +76,7 @@ def headers(folder):
     architecture = None if architecture is None else architecture.part_for(Encoder, config)
     index, shapes = folder / "model.safetensors.index.json", {}
     rule = f"{folder} must contain model.safetensors or its shards, because other files have no header to read."
-    check(index.exists() or (folder / "model.safetensors").exists(), rule, files_in(folder))
+    expect(index.exists() or (folder / "model.safetensors").exists(), rule, received=files_in(folder))
     for file in shard_files(index) if index.exists() else [folder / "model.safetensors"]:
         with reading(file), safe_open(file, framework="numpy") as tensors:
             shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
@@ -135,7 +135,7 @@ def _with_end(config, preprocessor):
 def _describe(folder):
     """Returns the architecture and the configuration of a folder."""
     is_there = (folder / "config.json").exists()
-    check(is_there, "A Hugging Face folder must have a config.json.", f"{folder} without one")
+    expect(is_there, "A Hugging Face folder must have a config.json.", received=f"{folder} without one")
     config = read_json(folder / "config.json")
     return None if is_for_keras_hub(config) else architecture_of(config, folder), config
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_transfer.checkpoints.architecture import get_setting
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import check
+from keras_transfer.checkpoints.tensors import expect
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -78,7 +78,7 @@ def check_width(encoder):
     """Raises a `CheckpointError` for feed-forward networks of another width than the one that the originals have."""
     name, width, dim = type(encoder).__name__, encoder.intermediate_dim, encoder.hidden_dim
     rule = f"A checkpoint of {name} can be written only if `intermediate_dim` is 4 times `hidden_dim`."
-    check(width == 4 * dim, rule, f"intermediate_dim={width}, hidden_dim={dim}")
+    expect(width == 4 * dim, rule, received=f"intermediate_dim={width}, hidden_dim={dim}")
 
 
 # The head of a language model is created with the settings of its encoder, and with biases.

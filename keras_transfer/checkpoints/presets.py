@@ -8,7 +8,7 @@ import pathlib
 import keras
 
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
-from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json, reading
 from keras_transfer.core.names import closest, hint_for
 from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
@@ -79,7 +79,7 @@ def load(source, cls=Encoder, overrides=None, **wanted):
         overrides = {**_epsilon(source), **overrides}
     cls_in_hub = keras_hub.models.Backbone if cls is Encoder else cls
     rule = f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
-    check(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, f"{cls.__name__}.from_pretrained")
+    expect(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, received=f"{cls.__name__}.from_pretrained")
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
     _check_overrides(source, _class_in(source), overrides)
     with _errors_of_keras_hub(source, "the backbone"):
@@ -124,7 +124,7 @@ def load_preprocessor(source, word_level=False, **overrides):
         "for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
         "`from_pretrained(source, preprocessor=...)`."
     )
-    check(_is_bert(tokenizer, keras_hub), rule, f"{source} with {type(tokenizer).__name__}")
+    expect(_is_bert(tokenizer, keras_hub), rule, received=f"{source} with {type(tokenizer).__name__}")
     settings = {
         "sequence_length": preprocessor.sequence_length,
         "lowercase": tokenizer.lowercase,
@@ -171,16 +171,16 @@ def _check_folder(folder, weights):
     found = sorted(path.name for path in folder.iterdir())
     if converts(folder):
         rule = f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}."
-        check(set(_TENSORS) & set(found), rule, found)
+        expect(set(_TENSORS) & set(found), rule, received=found)
         return
     rule = (
         f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
         "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
         f"'{PREFIX}hf://organization/name'."
     )
-    check("config.json" in found, rule, found)
+    expect("config.json" in found, rule, received=found)
     if weights:
-        check(set(_WEIGHTS) & set(found), rule, found)
+        expect(set(_WEIGHTS) & set(found), rule, received=found)
     read_json(folder / "config.json")
 
 
@@ -192,7 +192,7 @@ def _check_settings(folder):
         f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
         f"{config['model_type']!r} without them."
     )
-    check(not ignored, rule, ignored)
+    expect(not ignored, rule, received=ignored)
 
 
 def _epsilon(folder):
@@ -204,7 +204,7 @@ def _epsilon(folder):
         "some layers."
     )
     fits = wanted in (None, _DEFAULT_EPSILON if epsilon is None else epsilon)
-    check(fits, rule, f"rms_norm_eps={epsilon} in {folder}")
+    expect(fits, rule, received=f"rms_norm_eps={epsilon} in {folder}")
     return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
 
 
@@ -222,14 +222,14 @@ def _check_overrides(source, cls, overrides):
     unknown = sorted(set(overrides) - known)
     hint = hint_for(unknown[0], known) if unknown else ""
     rule = f"Unknown arguments for {source}.{hint} Expected some of {sorted(known)} for {cls.__name__}."
-    check(not unknown, rule, unknown)
+    expect(not unknown, rule, received=unknown)
 
 
 def _check_inputs(source, backbone):
     inputs = backbone.input if isinstance(backbone.input, dict) else {}
     received = f"{type(backbone).__name__}, which takes {sorted(inputs) or 'inputs without names'}"
     rule = f"The backbone of {source} must take `token_ids` and `padding_mask`."
-    check("token_ids" in inputs and inputs.keys() <= _INPUTS, rule, received)
+    expect("token_ids" in inputs and inputs.keys() <= _INPUTS, rule, received=received)
 
 
 def _is_bert(tokenizer, keras_hub):

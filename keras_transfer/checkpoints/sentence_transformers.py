@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError, check, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json, reading
 from keras_transfer.core.expect import integer
 
 # Names of poolings in `1_Pooling/config.json`, ours, and the keys that older versions write.
@@ -86,7 +86,7 @@ class Modules:
             "does not support. Pass `prompts=None, default_prompt_name=None` for texts without prompts."
         )
         if any(task.prompts.values()):
-            check(self.pools_prompts, rule, f"prompts={task.prompts}")
+            expect(self.pools_prompts, rule, received=f"prompts={task.prompts}")
         if not self.dense or task.dense != self.dense:
             return
         for layer, folder in zip(task.dense_layers, self.dense_folders):
@@ -97,7 +97,7 @@ class Modules:
             expected = {name: tuple(weight.shape)[::-1] for name, weight in zip(names, layer.weights)}
             received = {name: tensor.shape for name, tensor in tensors.items()}
             rule = f"{folder} must contain the tensors of a dense layer or a norm, {expected}."
-            check(received == expected, rule, received)
+            expect(received == expected, rule, received=received)
             layer.set_weights([tensors[name].T for name in names])
 
 
@@ -154,7 +154,7 @@ def modules_of_embedder(folder, read_tensors):
         f"A TextEmbedder cannot compute the embeddings of {folder}. Pass head='new' for an embedder with the pooling "
         "that you choose."
     )
-    check(found.problem is None, rule, found.problem)
+    expect(found.problem is None, rule, received=found.problem)
     return found
 
 
@@ -169,7 +169,7 @@ def check_lowercase(folder, preprocessor):
         "lowercases them."
     )
     lowers = getattr(tokenizer, "lowercase", False) or "lowercase" in (getattr(tokenizer, "normalization", ()) or ())
-    check(lowers, rule, "do_lower_case=true in sentence_bert_config.json")
+    expect(lowers, rule, received="do_lower_case=true in sentence_bert_config.json")
 
 
 def write_modules(embedder, folder):
@@ -223,7 +223,7 @@ def check_writable(embedder):
             f"A folder of sentence-transformers can contain the {name}s {sorted(known - {None})}. Save the model with "
             "`model.save('model.keras')`."
         )
-        check(not wrong, rule, f"{name}={''.join(wrong[:1])!r}")
+        expect(not wrong, rule, received=f"{name}={''.join(wrong[:1])!r}")
 
 
 def _pooling(config):
@@ -246,11 +246,11 @@ def _read_settings(folder, found):
     prompts, name, dim = (settings.get(key) for key in ("prompts", "default_prompt_name", "truncate_dim"))
     prompts = {} if prompts is None else prompts
     fits = isinstance(prompts, dict) and all(isinstance(text, str | None) for text in prompts.values())
-    check(fits, f"`prompts` in {file} must be a dict of strings.", f"{prompts!r:.200}")
+    expect(fits, f"`prompts` in {file} must be a dict of strings.", prompts)
     rule = f"`default_prompt_name` in {file} must be one of {sorted(prompts)}."
-    check(name is None or name in prompts, rule, f"{name!r:.100}")
+    expect(name is None or name in prompts, rule, name)
     fits = dim is None or integer(1).is_met(dim)
-    check(fits, f"`truncate_dim` in {file} must be an integer of at least 1.", f"{dim!r:.100}")
+    expect(fits, f"`truncate_dim` in {file} must be an integer of at least 1.", dim)
     if any(prompts.values()):
         found.prompts, found.default_prompt_name = {key: text or "" for key, text in prompts.items()}, name
     found.truncate_dim = dim

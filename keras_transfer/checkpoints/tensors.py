@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import pickle
 import typing
@@ -9,6 +10,7 @@ import typing
 import keras
 import numpy as np
 
+from keras_transfer.core import expect as rules
 from keras_transfer.core import files
 from keras_transfer.core.names import closest
 
@@ -19,10 +21,9 @@ class CheckpointError(ValueError):
     """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
 
 
-def check(is_met, rule, received):
-    """Raises a `CheckpointError` with a rule, as one sentence, and what there is instead, unless it is met."""
-    if not is_met:
-        raise CheckpointError(f"{rule} Received: {received}")
+# The rules of checkpoints, in the form of all rules.
+expect = functools.partial(rules.expect, error=CheckpointError)
+explaining = functools.partial(rules.explaining, error=CheckpointError)
 
 
 def check_all(title, problems):
@@ -146,10 +147,10 @@ def shard_files(index):
     """Returns the shards that a `*.index.json` names."""
     found = read_json(index).get("weight_map")
     fits = isinstance(found, dict) and bool(found) and all(isinstance(name, str) for name in found.values())
-    check(fits, f"{index} must have a `weight_map` of names.", f"weight_map={found!r:.100}")
+    expect(fits, f"{index} must have a `weight_map` of names.", weight_map=found)
     names = sorted(set(found.values()))
     missing = [name for name in names if not (index.parent / name).exists()]
-    check(not missing, f"{index} names shards that do not exist.", ", ".join(missing))
+    expect(not missing, f"{index} names shards that do not exist.", received=", ".join(missing))
     return [index.parent / name for name in names]
 
 
@@ -179,7 +180,7 @@ def read_strings(file):
     with open(file, "rb") as stream, reading(file):
         found = _Plain(stream).load()
     is_right = isinstance(found, list) and all(isinstance(each, str) for each in found)
-    check(is_right, f"{file} must contain a list of strings.", f"{found!r:.100}")
+    expect(is_right, f"{file} must contain a list of strings.", found)
     return found
 
 

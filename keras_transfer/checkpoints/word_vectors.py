@@ -17,7 +17,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError, check
+from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.core.files import atomic_file
 
@@ -237,7 +237,7 @@ class WordVectors:
         vectors, words = np.asanyarray(vectors), list(words)
         fits = vectors.ndim == 2 and len(vectors) == len(words) and vectors.dtype.kind in "fiu"
         received = f"{len(words)} words, {vectors.dtype} of shape {vectors.shape}"
-        check(fits, f"{source} must contain numbers of shape [words, dim].", received)
+        expect(fits, f"{source} must contain numbers of shape [words, dim].", received=received, error=CheckpointError)
         rows = (
             (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
             for row, word in enumerate(words)
@@ -438,13 +438,18 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
     if duplicates:
         log.warning("%s: For %d duplicate words, the first vector is used: %s", source, len(duplicates), duplicates[:5])
     rule = f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}."
-    check(found, rule, f"vocabulary={reprlib.repr(vocabulary)}")
+    expect(found, rule, received=f"vocabulary={reprlib.repr(vocabulary)}", error=CheckpointError)
     words = vocabulary or list(found)
     origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
     missing = [word for word, other in origin.items() if other is None]
     received = f"{len(missing)} of {len(words)} words missing, {missing[:5]}"
     if unknown == "error":
-        check(not missing, f"{source} must contain all words if unknown='error'.", received)
+        expect(
+            not missing,
+            f"{source} must contain all words if unknown='error'.",
+            received=received,
+            error=CheckpointError,
+        )
     known = np.stack([found[other] for other in origin.values() if other is not None])
     instead = _instead(unknown, known, len(missing) + 1, seed)
     fill = iter(instead[1:])
@@ -476,9 +481,11 @@ def _read_rows(path, format, dim):
     """
     with _opened(path) as file:
         head = file.peek(_CHUNK)
-        check(head.strip(), f"{path} contains no word vectors.", "an empty file")
+        expect(head.strip(), f"{path} contains no word vectors.", received="an empty file", error=CheckpointError)
         other = next((what for magic, what in _OTHER_FILES.items() if head.startswith(magic)), None)
-        check(other is None, f"{path} must be text or word2vec's binary format.", other)
+        expect(
+            other is None, f"{path} must be text or word2vec's binary format.", received=other, error=CheckpointError
+        )
         line, _, rest = head.partition(b"\n")
         header = tuple(map(int, line.split())) if re.fullmatch(rb"\s*\d+\s+\d+\s*", line) else None
         if format == "auto":
@@ -490,10 +497,10 @@ def _read_rows(path, format, dim):
         count = None
         if has_header:
             rule = f"{path}, line 1: A {format} file must begin with the number of words and the number of dimensions."
-            check(header is not None, rule, repr(line[:60]))
+            expect(header is not None, rule, line[:60], error=CheckpointError)
             count, width = header
             rule = f"{path}: `embedding_dim` must be {width} as in the header, above 0."
-            check(width >= 1 and dim in (None, width), rule, f"embedding_dim={dim}")
+            expect(width >= 1 and dim in (None, width), rule, received=f"embedding_dim={dim}", error=CheckpointError)
             dim = width
             file.readline()
         rows = _binary_rows(file, path, dim) if binary else _text_rows(file, path, dim, has_header)
@@ -501,7 +508,7 @@ def _read_rows(path, format, dim):
         for number, row in enumerate(rows, 1):  # noqa: B007 (used after the loop)
             yield row
         rule = f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong."
-        check(count in (None, number), rule, f"{number} rows")
+        expect(count in (None, number), rule, received=f"{number} rows", error=CheckpointError)
 
 
 @contextlib.contextmanager
@@ -586,7 +593,7 @@ def _binary_rows(file, path, dim):
         f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is truncated, or "
         "the header is wrong."
     )
-    check(not left, rule, f"{len(left)} bytes")
+    expect(not left, rule, received=f"{len(left)} bytes", error=CheckpointError)
 
 
 def _from_bytes(vector):

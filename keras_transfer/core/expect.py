@@ -60,15 +60,15 @@ def expect(is_met, rule, /, *unnamed, error=ValueError, where=None, received=Non
 
 
 @contextlib.contextmanager
-def explaining(rule, *causes, error=ValueError, where=None):
-    """Turns some exceptions within the block, by default all, into an error with a rule and the exception's message."""
+def explaining(rule, *causes, error=ValueError, where=None, describe=lambda cause: f"{type(cause).__name__}: {cause}"):
+    """Turns some exceptions within the block, by default all, into an error with a rule and their description."""
     try:
         yield
     except Exception as cause:
         if causes and not isinstance(cause, causes):
             raise
         place = "" if where is None else f"{where}: "
-        raise error(f"{place}{rule} Received: {type(cause).__name__}: {cause}") from cause
+        raise error(f"{place}{rule} Received: {describe(cause)}") from cause
 
 
 def shown(value):

@@ -6,7 +6,7 @@ import re
 import tarfile
 import zlib
 
-from keras_transfer.hub.errors import HubError, one_line, require
+from keras_transfer.hub.errors import HubError, expect, one_line
 
 # Larger than the largest text modules (4.8 billion float32 parameters take 18 GiB), smaller than most disks.
 MAX_BYTES = 32 * 2**30
@@ -71,12 +71,12 @@ class _Archive:
         """Yields the path and the size of each member (`None` for a folder). The caller then reads its `content`."""
         own, shared, header_bytes = {}, {}, 0  # records of the next member, and of all that follow
         for count, header in enumerate(self._headers(), 1):
-            require(count <= MAX_MEMBERS, f"Expected at most {MAX_MEMBERS:,} members.", f"at least {count:,}")
+            expect(count <= MAX_MEMBERS, f"Expected at most {MAX_MEMBERS:,} members.", received=f"at least {count:,}")
             size = _non_negative(header.size)
             if header.type in _PAX | _LONG_NAMES:
                 header_bytes += size
                 rule = f"Expected at most {MAX_HEADER_BYTES:,} bytes of extended headers."
-                require(header_bytes <= MAX_HEADER_BYTES, rule, f"at least {header_bytes:,}")
+                expect(header_bytes <= MAX_HEADER_BYTES, rule, received=f"at least {header_bytes:,}")
                 content = b"".join(self.content(size))
                 if header.type in _PAX:
                     (shared if header.type == tarfile.XGLTYPE else own).update(_records(content))
@@ -87,10 +87,10 @@ class _Archive:
             name = records[b"path"].decode(errors="surrogateescape") if b"path" in records else header.name
             path = pathlib.PureWindowsPath(name)  # handles all separators and drives, on any system
             is_inside = not path.anchor and ".." not in path.parts
-            require(is_inside, "Expected members inside the archive's folder.", repr(name))
+            expect(is_inside, "Expected members inside the archive's folder.", name)
             is_folder, is_file = header.type == tarfile.DIRTYPE, header.type in _FILES and _SPARSE not in records
             rule = "Expected only files and folders, no links, devices or pipes."
-            require(is_folder or is_file, rule, f"{name!r} of tar type {header.type!r}")
+            expect(is_folder or is_file, rule, received=f"{name!r} of tar type {header.type!r}")
             yield name, None if is_folder else _non_negative(int(records.get(b"size", size)))
         if own:
             raise tarfile.ReadError("an extended header without its member")

@@ -11,7 +11,7 @@ import stat
 import tempfile
 
 from keras_transfer.hub.archives import CHUNK, find_module, unpack, why_incomplete
-from keras_transfer.hub.errors import HubError, one_line, require, shown
+from keras_transfer.hub.errors import HubError, expect, explaining, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,30 +70,28 @@ class Cache:
 
     def _download(self, url, open_source, advice):
         """Yields the parts of an archive. The caller writes them, because a full disk is not a network error."""
+        rule = (
+            f"Cannot download {shown(url)}, and it is not in the cache ({self._place(url)}; to use another one, set "
+            f"TFHUB_CACHE_DIR). Check the URL and the network. Without network access, {advice}."
+        )
         size = 0
-        try:
-            with open_source() as source:
-                while part := source.read(CHUNK):
-                    size += len(part)
-                    if size > self.max_bytes:
-                        raise HubError(f"more than {self.max_bytes:,} bytes. Call `resolve` with a larger `max_bytes`")
-                    yield part
-                expected = getattr(source, "headers", {}).get("Content-Length")
-                if expected is not None and int(expected) != size:
-                    raise EOFError(f"{size:,} of {int(expected):,} bytes")
-        except Exception as error:  # urllib, http.client, ssl and TensorFlow raise a dozen types
-            raise HubError(
-                f"Cannot download {shown(url)}, and it is not in the cache ({self._place(url)}; to use another one, "
-                f"set TFHUB_CACHE_DIR). Check the URL and the network. Without network access, {advice}. "
-                f"Received: {one_line(error)}"
-            ) from error
+        # urllib, http.client, ssl and TensorFlow raise a dozen types.
+        with explaining(rule), open_source() as source:
+            while part := source.read(CHUNK):
+                size += len(part)
+                if size > self.max_bytes:
+                    raise HubError(f"more than {self.max_bytes:,} bytes. Call `resolve` with a larger `max_bytes`")
+                yield part
+            expected = getattr(source, "headers", {}).get("Content-Length")
+            if expected is not None and int(expected) != size:
+                raise EOFError(f"{size:,} of {int(expected):,} bytes")
 
     def _checksum(self, file, name):
         file.seek(0)
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         rule = f"The archive {shown(name)} must have the sha256 {self.sha256}."
-        require(self.sha256 in (None, checksum), rule, checksum)
+        expect(self.sha256 in (None, checksum), rule, received=checksum)
         return checksum
 
     def _install(self, file, place, name, checksum):
@@ -105,7 +103,7 @@ class Cache:
             unpack(file, new, self.max_bytes, shown(name))
             module = find_module(new)
             rule = "An archive must contain one complete module, at the top level or in one folder."
-            require(module is not None, rule, module or f"{shown(name)} with {why_incomplete(new)}")
+            expect(module is not None, rule, received=module or f"{shown(name)} with {why_incomplete(new)}")
             lines = f"Module: {shown(name)}\nSHA256: {checksum}\nContent: {_content_checksum(module)}\n"
             record.write_text(lines, "utf-8", "backslashreplace")
             for path in scratch.rglob("*"):  # the umask may allow it
@@ -125,7 +123,7 @@ class Cache:
                     record.replace(_record(place))
                     break
         module, rule = self._usable(place), "Another process replaced the module in the cache. Try again."
-        require(module is not None, rule, f"{shown(name)} in {place}")
+        expect(module is not None, rule, received=f"{shown(name)} in {place}")
         return module
 
 
@@ -167,13 +165,13 @@ def check_ownership(paths):
             continue
         mode, uid = status.st_mode, status.st_uid
         shared = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_group_of_one(status.st_gid, uid))
-        if shared or uid not in (os.geteuid(), 0):
-            raise HubError(
-                "Other users must not be able to write the cache of modules, because the graph of a module can execute "
-                "arbitrary code. Delete it, or pass another `cache_dir` (or set TFHUB_CACHE_DIR). If you trust what is "
-                "in it, pass the path of the module's folder instead of its URL. "
-                f"Received: {path} of the user {uid} with the permissions {stat.filemode(mode)}"
-            )
+        rule = (
+            "Other users must not be able to write the cache of modules, because the graph of a module can execute "
+            "arbitrary code. Delete it, or pass another `cache_dir` (or set TFHUB_CACHE_DIR). If you trust what is in "
+            "it, pass the path of the module's folder instead of its URL."
+        )
+        is_own, received = not shared and uid in (os.geteuid(), 0), f"{path} of the user {uid} with the permissions "
+        expect(is_own, rule, received=f"{received}{stat.filemode(mode)}")
 
 
 def _is_group_of_one(gid, uid):

@@ -1,16 +1,13 @@
-"""The exception for modules, and short forms of other exceptions and of handles for its message."""
+"""The exception for modules, its rules, and short forms of other exceptions and of handles for its message."""
 
+import functools
 import re
+
+from keras_transfer.core import expect as rules
 
 
 class HubError(ValueError):
     """A module cannot be loaded or used as requested. The message says what to do."""
-
-
-def require(is_met, rule, received):
-    """Raises a `HubError` with a rule, as one sentence, and what was received instead, unless it is met."""
-    if not is_met:
-        raise HubError(f"{rule} Received: {received}")
 
 
 def one_line(error):
@@ -25,3 +22,8 @@ def shown(handle):
     if "://" not in handle:
         return handle
     return re.sub(r"(?s)[?#].*", "?...", re.sub(r"(?<=://)[^/?#]*@", "...@", handle))
+
+
+# The rules of modules, in the form of all rules.
+expect = functools.partial(rules.expect, error=HubError)
+explaining = functools.partial(rules.explaining, error=HubError, describe=one_line)

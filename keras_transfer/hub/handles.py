@@ -14,7 +14,7 @@ from keras_transfer.core.expect import Rule, expects, integer
 from keras_transfer.core.lazy import tf
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
-from keras_transfer.hub.errors import HubError, one_line, require, shown
+from keras_transfer.hub.errors import HubError, expect, explaining, shown
 from keras_transfer.keras_internals import hub_modules
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -82,9 +82,9 @@ def resolve(
     """
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
-    require("://" not in str(folder), "The cache must be a local folder. Pass `cache_dir`.", repr(folder))
+    expect("://" not in str(folder), "The cache must be a local folder. Pass `cache_dir`.", folder)
     cache = Cache(pathlib.Path(folder), sha256 and sha256.lower(), max_bytes)
-    try:
+    with explaining(f"Cannot read the module {shown(handle)!r} or write the cache {folder}.", OSError):
         if path := resolve_with_registered(handle):
             return _from_resolver(path, handle, cache)
         scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", handle)
@@ -101,19 +101,13 @@ def resolve(
             _refuse_checksum(handle, cache)
             return _from_kaggle(handle)
         return _from_disk(_expanded(handle), cache)
-    except OSError as error:
-        raise HubError(
-            f"Cannot read the module {shown(handle)!r} or write the cache {folder}. Received: {one_line(error)}"
-        ) from error
 
 
 def _from_resolver(path, handle, cache):
     received = f"sha256={cache.sha256!r} for {shown(handle)!r}"
-    require(cache.sha256 is None, "`sha256` cannot be used with a handle of a registered resolver.", received)
+    expect(cache.sha256 is None, "`sha256` cannot be used with a handle of a registered resolver.", received=received)
     if "://" in path:
         return _from_tensorflow(path, cache)
-    rule = f"The registered resolver of {shown(handle)!r} must return an existing folder."
-    require(os.path.isdir(path), rule, repr(path))
     return _check_complete(pathlib.Path(path))
 
 
@@ -130,7 +124,7 @@ def _from_disk(path, cache):
         _refuse_checksum(path, cache)
         return _check_complete(pathlib.Path(path))
     rule = "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name on Kaggle such as "
-    require(os.path.isfile(path), f"{rule}'google/nnlm/tensorFlow2/en-dim128/1'.", repr(path))
+    expect(os.path.isfile(path), f"{rule}'google/nnlm/tensorFlow2/en-dim128/1'.", path)
     return cache.unpack(path)
 
 
@@ -142,19 +136,22 @@ def _from_kaggle(name):
             "The folder does not exist. To download a module from Kaggle, first run `pip install kagglehub`. "
             f"Received: {name!r}"
         ) from error
-    try:
+    rule = (
+        f"kagglehub cannot download the module {name!r}, and there is no folder with its name. Check the name and the "
+        "network. Without network access, pass the path of a downloaded folder or archive."
+    )
+    with explaining(rule):  # kagglehub raises its own types, types of requests and Python's
         folder = kagglehub.model_download(name)
-    except Exception as error:  # kagglehub raises its own types, types of requests and Python's
-        raise HubError(
-            "kagglehub cannot download the module, and there is no folder with its name. Check the name and the "
-            "network. Without network access, pass the path of a downloaded folder or archive. "
-            f"Received: {name!r}: {one_line(error)}"
-        ) from error
     return _check_complete(pathlib.Path(folder))
 
 
 def _from_web(url, cache):
-    check_url(url)
+    rule = (
+        "A URL must not contain a user name, a password, spaces or control characters. Download the archive and pass "
+        "its path."
+    )  # Python cannot open it, and would print it, with its secrets, in the traceback.
+    is_plain = re.fullmatch(r"[^/]+//[^/?#@\x00-\x20\x7f]*([/?#][^\x00-\x20\x7f]*)?", url)
+    expect(is_plain, rule, shown(url))
     if module := cache.find(url):
         return module
     advice = "pass the path of an archive that you downloaded elsewhere, or copy its cache folder from another machine"
@@ -175,33 +172,24 @@ def _from_tensorflow(url, cache):
         return cache.find(url) or cache.fetch(url, lambda: tf.io.gfile.GFile(url, "rb"), advice)
     _refuse_checksum(url, cache)
     folder = url.rstrip("/")
-    try:
-        if any(tf.io.gfile.exists(f"{folder}/{name}") for name in ("saved_model.pb", "saved_model.pbtxt")):
-            return folder
-    except tf.errors.OpError as error:
-        raise HubError(
-            "Cannot read the module. Expected a folder, an archive, a name on Kaggle, or a URL with file://, "
-            f"http(s):// or a scheme that TensorFlow reads (gs://). Received: {shown(url)!r}: {one_line(error)}"
-        ) from error
-    raise HubError(f"The folder of a module must contain saved_model.pb. Received: {shown(url)!r}")
+    rule = (
+        f"Cannot read the module {shown(url)!r}. Expected a folder, an archive, a name on Kaggle, or a URL with "
+        "file://, http(s):// or a scheme that TensorFlow reads (gs://)."
+    )
+    with explaining(rule, tf.errors.OpError):
+        is_module = any(tf.io.gfile.exists(f"{folder}/{name}") for name in ("saved_model.pb", "saved_model.pbtxt"))
+    expect(is_module, "The folder of a module must contain saved_model.pb.", shown(url))
+    return folder
 
 
 def _check_complete(folder):
     problem = why_incomplete(folder)
-    require(not problem, "A module must be a folder with a complete SavedModel.", f"{folder} with {problem}")
+    expect(not problem, "A module must be a folder with a complete SavedModel.", received=f"{folder} with {problem}")
     return folder
 
 
 def _refuse_checksum(name, cache):
-    require(cache.sha256 is None, "`sha256` requires the path or URL of an archive.", repr(shown(name)))
-
-
-def check_url(url):
-    """Raises a HubError if Python cannot open a URL and would print it, with its secrets, in the traceback."""
-    rule = "A URL must not contain a user name or a password. Download the archive and pass its path."
-    require(not re.match(r"[^/]+//[^/?#]*@", url), rule, repr(shown(url)))
-    rule = "A URL must not contain spaces or control characters."
-    require(not re.search(r"[\x00-\x20\x7f]", url), rule, repr(shown(url)))
+    expect(cache.sha256 is None, "`sha256` requires the path or URL of an archive.", shown(name))
 
 
 def open_url(url):
@@ -231,19 +219,14 @@ def resolve_with_registered(handle):
     `resolve` supports the same handles.
     """
     for resolver in registered_resolvers():
-        try:
-            if not resolver.is_supported(handle):
-                continue
-            path = resolver(handle)
-        except Exception as error:  # user code
-            raise HubError(
-                f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
-                f"Received: {shown(handle)!r}: {one_line(error)}"
-            ) from error
-        rule = (
-            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a folder."
-        )
-        require(isinstance(path, (str, os.PathLike)) and path, rule, f"{path!r} for {shown(handle)!r}")
+        who = f"The resolver {type(resolver).__name__}, registered with tensorflow_hub,"
+        with explaining(f"{who} failed for {shown(handle)!r}."):  # user code
+            is_supported = resolver.is_supported(handle)
+            path = resolver(handle) if is_supported else None
+        if not is_supported:
+            continue
+        fits = isinstance(path, (str, os.PathLike)) and ("://" in os.fspath(path) or os.path.isdir(path))
+        expect(fits, f"{who} must return the path of a folder.", received=f"{path!r} for {shown(handle)!r}")
         return os.fspath(path)
     return None
 

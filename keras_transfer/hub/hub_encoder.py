@@ -7,7 +7,7 @@ from typing import Any, Self
 import keras
 
 from keras_transfer.encoders import Encoder
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, expect
 from keras_transfer.hub.hub_layer import HubLayer
 from keras_transfer.hub.tensors import describe
 from keras_transfer.hub.trust import from_trusted_config
@@ -152,9 +152,9 @@ def _outputs(outputs):
         found["sequence_output"] = sequence
     if pooled is not None and len(pooled.shape) == 2:
         found["pooled_output"] = pooled
-    if not found:
-        raise HubError(
-            "The module of an encoder must return `sequence_output` [batch, length, dim], `pooled_output` [batch, dim] "
-            f"or one vector per text. Received: {describe(outputs)}"
-        )
+    rule = (
+        "The module of an encoder must return `sequence_output` [batch, length, dim], `pooled_output` [batch, dim] or "
+        "one vector per text."
+    )
+    expect(found, rule, received=describe(outputs))
     return found, list(outputs.get("encoder_outputs", ())) or None

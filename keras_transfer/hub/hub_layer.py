@@ -12,9 +12,8 @@ from typing import Any
 import keras
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import HubError, one_line, require, shown
-from keras_transfer.hub.loading import load
-from keras_transfer.hub.module import open_module
+from keras_transfer.hub.errors import expect, explaining, one_line, shown
+from keras_transfer.hub.module import load, open_module
 from keras_transfer.hub.tensors import as_tensors, describe, placeholders, spec_of, symbolic, with_shape
 from keras_transfer.hub.tf1_module import is_loaded_tf1_module, open_loaded_tf1_module, open_tf1_module
 from keras_transfer.hub.trust import from_trusted_config, is_rebuilding
@@ -54,7 +53,8 @@ class HubLayer(keras.layers.Layer):
             batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
         sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
-        **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
+        **kwargs: `name`, and, as in Keras 2, `dtype` (of inputs that the module does not specify) and `input_shape` (not
+            needed).
 
     Inputs: What the module expects: strings `[batch]`, a dict of token ids `[batch, length]` and so on. Lists of Python
         values are converted.
@@ -104,7 +104,7 @@ class HubLayer(keras.layers.Layer):
             )
         # === Module ===
         handle = os.fspath(handle) if isinstance(handle, os.PathLike) else handle
-        tags = _standardized(tags)
+        tags = None if tags is None else sorted([tags] if isinstance(tags, str) else tags)
         with tf.init_scope(), tf.name_scope(""):  # eager even inside a graph, and without the caller's name scopes
             module = _open(handle, tags, signature, load_options, sha256)
         kwargs.pop("input_shape", None)
@@ -160,43 +160,42 @@ class HubLayer(keras.layers.Layer):
         """Returns the key of the output to return, or None for all that the module returns."""
         key, as_dict = self.output_key, self.signature_outputs_as_dict
         if not self._module.by_name:
-            require(not as_dict, "`signature_outputs_as_dict=True` requires `signature`.", "signature=None")
+            expect(not as_dict, "`signature_outputs_as_dict=True` requires `signature`.", received="signature=None")
             return key
         if as_dict:
             rule = "`output_key` and `signature_outputs_as_dict` cannot be combined."
-            require(key is None, rule, f"output_key={key!r}")
+            expect(key is None, rule, output_key=key)
             return None
         names = sorted(self._module.function.structured_outputs)
         chosen = key or (names[0] if len(names) == 1 else "default")
         rule = f"`output_key` is invalid. Expected one of {names}, or `signature_outputs_as_dict=True`."
-        require(chosen in names, rule, f"output_key={key!r}")
+        expect(chosen in names, rule, output_key=key)
         return chosen
 
     def _check_trainable(self):
         if not self.trainable:
             return
         reason = self._module.frozen_because
-        require(not reason, f"The module cannot be trained: {reason}.", "trainable=True")
+        expect(not reason, f"The module cannot be trained: {reason}.", received="trainable=True")
         strategy = tf.distribute.get_strategy()
         if strategy.num_replicas_in_sync == 1:
             return
         in_scope = all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables))
         rule = (
             "To train a module on several replicas, create the layer inside `strategy.scope()`. If you pass a loaded "
+            "object, load it there too."
         )
-        require(in_scope, f"{rule}object, load it there too.", f"{self.name!r}, created outside the scope")
+        expect(in_scope, rule, received=f"{self.name!r}, created outside the scope")
         if not isinstance(self.handle, str) and self._module.takes_training:
             on_read = tf.VariableSynchronization.ON_READ
             others = [each for each in self._module.other_variables if each.dtype.is_floating]
-            if moving := [each.name for each in others if getattr(each, "synchronization", None) != on_read]:
-                advice = "Pass the handle instead of the loaded object."
-                if not hasattr(self.handle, "signatures"):  # not a loaded SavedModel
-                    advice = (
-                        "Create these variables with `synchronization=tf.VariableSynchronization.ON_READ` and "
-                        "`aggregation=tf.VariableAggregation.MEAN`."
-                    )
-                rule = f"Training would update these statistics from the first replica only. {advice}"
-                raise HubError(f"{rule} Received: handle={self.handle!r} with {moving}")
+            moving = [each.name for each in others if getattr(each, "synchronization", None) != on_read]
+            rule = (
+                "Training would update these statistics from the first replica only. Pass the handle instead of the "
+                "loaded object, or create the variables of your own one with "
+                "`synchronization=tf.VariableSynchronization.ON_READ` and `aggregation=tf.VariableAggregation.MEAN`."
+            )
+            expect(not moving, rule, received=f"handle={self.handle!r} with {moving}")
 
     @property
     def resolved_object(self) -> Any:
@@ -232,11 +231,11 @@ class HubLayer(keras.layers.Layer):
         return outputs
 
     def load_own_variables(self, store):
-        if self._not_rebuilt:
-            raise HubError(
-                "Keras cannot rebuild the model with this layer, and would not load the layers above it. Give the "
-                f"model a method `build_from_config` that calls it on real inputs. Received: {self._not_rebuilt}"
-            )
+        rule = (
+            "Keras cannot rebuild the model with this layer, and would not load the layers above it. Give the model a "
+            "method `build_from_config` that calls it on real inputs."
+        )
+        expect(not self._not_rebuilt, rule, received=self._not_rebuilt)
         super().load_own_variables(store)
 
     def call(self, inputs, training=None):
@@ -253,7 +252,7 @@ class HubLayer(keras.layers.Layer):
         if self._chosen_output is not None:
             key = self._chosen_output
             has_key = isinstance(outputs, dict) and key in outputs
-            require(has_key, f"The module returns {describe(outputs)}.", f"output_key={key!r}")
+            expect(has_key, f"The module returns {describe(outputs)}.", output_key=key)
             outputs = outputs[key]
         if self.output_shape is None:
             return outputs
@@ -285,18 +284,11 @@ class HubLayer(keras.layers.Layer):
         return [(name, kind, weights) for (_, _, name, kind), weights in sorted(groups.items())]
 
     def get_config(self):
-        if not isinstance(self.handle, str):
-            raise ValueError(
-                "A `HubLayer` can be saved only if `handle` is a string or a path. Pass the handle instead of the "
-                f"loaded object. Received: {self.handle!r}"
-            )
-        try:
+        rule = "A `HubLayer` can be saved only if `handle` is a string or a path. Pass it instead of the loaded object."
+        expect(isinstance(self.handle, str), rule, handle=self.handle)
+        rule = f"A `HubLayer` can be saved only if its `arguments` are JSON values, and not {self.arguments}."
+        with explaining(rule, TypeError):
             json.dumps(self.arguments)
-        except TypeError as error:
-            raise ValueError(
-                "A `HubLayer` can be saved only if its `arguments` are JSON values. "
-                f"Received: arguments={self.arguments}"
-            ) from error
         config = super().get_config()
         del config["dtype"]
         names = ("handle", "arguments", "tags", "signature", "signature_outputs_as_dict", "output_key", "output_shape")
@@ -326,22 +318,12 @@ def _open(handle, tags, signature, load_options, sha256):
             return open_tf1_module(loaded, folder, tags, signature or "default")
         return open_module(loaded, signature, name=repr(shown(handle)))
     rule = "`handle` must be a string, a path, a loaded SavedModel or a callable."
-    require(callable(handle) or hasattr(handle, "signatures"), rule, repr(handle))
+    expect(callable(handle) or hasattr(handle, "signatures"), rule, handle)
     rule = "`tags`, `load_options` and `sha256` require a path or a URL."
-    require(tags is load_options is sha256 is None, rule, f"handle={handle!r}")
+    expect(tags is load_options is sha256 is None, rule, handle=handle)
     if is_loaded_tf1_module(handle):
         return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
-
-
-def _standardized(tags):
-    """Returns tags as a sorted list, or None."""
-    if tags is None:
-        return None
-    tags = [tags] if isinstance(tags, str) else tags
-    are_texts = isinstance(tags, (list, tuple, set, frozenset)) and all(isinstance(tag, str) for tag in tags)
-    require(are_texts, "`tags` must be a string or a list of strings.", f"tags={tags!r}")
-    return sorted(tags)
 
 
 @contextlib.contextmanager
@@ -361,17 +343,9 @@ def _averaged_statistics():
 
 
 def _input_dtype(module, given):
-    """Returns the dtype of a module's first input, or `given` if the module does not specify it.
-
-    The configs of `hub.KerasLayer` contain float32, the default of Keras 2, for all modules. Here it is ignored.
-    """
+    """Returns the dtype of a module's first input, or `given` if the module does not specify it."""
     dtypes = [spec.dtype.name for spec in keras.tree.flatten(module.input_specs)]
-    given = given and keras.backend.standardize_dtype(given)
-    if given == "float32" and dtypes and given not in dtypes:
-        given = None
-    if given and dtypes:
-        require(given in dtypes, f"The module takes {describe(module.input_specs[0])}.", f"dtype={given!r}")
-    return given or next(iter(dtypes), "float32")
+    return dtypes[0] if dtypes else keras.backend.standardize_dtype(given or "float32")
 
 
 def _group(name):

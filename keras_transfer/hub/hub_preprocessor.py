@@ -6,9 +6,9 @@ import keras
 
 from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.hub.errors import HubError, require, shown
+from keras_transfer.hub.errors import expect, shown
 from keras_transfer.hub.hub_encoder import TOKEN_INPUTS
-from keras_transfer.hub.loading import load
+from keras_transfer.hub.module import load
 from keras_transfer.hub.tensors import describe
 from keras_transfer.hub.trust import from_trusted_config
 from keras_transfer.text import Preprocessor
@@ -64,10 +64,9 @@ class HubPreprocessor(SavedByArguments, Preprocessor):
         self.sha256 = sha256
         self.module, _, _ = load(handle, sha256=sha256)
         parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
-        if not (callable(self.module) if sequence_length is None else parts):
-            wanted = "be callable" if sequence_length is None else "have `tokenize` and `bert_pack_inputs`"
-            received = f"{shown(self.handle)!r}, {sequence_length=}"
-            raise HubError(f"A preprocessing module must {wanted}. Received: {received}")
+        wanted = "be callable" if sequence_length is None else "have `tokenize` and `bert_pack_inputs`"
+        fits, received = callable(self.module) if sequence_length is None else parts, shown(self.handle)
+        expect(fits, f"A preprocessing module must {wanted}.", received, sequence_length=sequence_length)
 
     def call(self, texts, sequence_length=None):
         length = self.sequence_length if sequence_length in (None, "longest") else sequence_length
@@ -76,12 +75,13 @@ class HubPreprocessor(SavedByArguments, Preprocessor):
         else:
             outputs = self._packed(texts if isinstance(texts, tuple) else (texts,), length)
         are_known = isinstance(outputs, dict) and outputs.keys() <= TOKEN_INPUTS.keys()
-        require(are_known, f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}.", describe(outputs))
+        rule = f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}."
+        expect(are_known, rule, received=describe(outputs))
         return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
 
     def _packed(self, texts, length):
         rule = "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`."
-        require(hasattr(self.module, "bert_pack_inputs"), rule, repr(shown(self.handle)))
+        expect(hasattr(self.module, "bert_pack_inputs"), rule, shown(self.handle))
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}
         return self.module.bert_pack_inputs(segments, **options)

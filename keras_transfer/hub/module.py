@@ -1,4 +1,4 @@
-"""One interface for loaded modules of all kinds: function, variables and losses."""
+"""Loading a module, and one interface for loaded modules of all kinds: function, variables and losses."""
 
 import dataclasses
 import inspect
@@ -6,8 +6,55 @@ import inspect
 import keras
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import require
+from keras_transfer.hub.archives import MAX_BYTES
+from keras_transfer.hub.errors import HubError, expect, one_line
+from keras_transfer.hub.handles import resolve
 from keras_transfer.hub.tensors import best_fit, cast
+
+
+def load(handle, tags=None, load_options=None, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
+    """Loads a module.
+
+    TF Text is imported first if it is installed, since many modules need its ops.
+
+    Args:
+        handle, cache_dir, sha256, max_bytes: See `resolve`.
+        tags: String or list of strings. Variant of the graph. Defaults to the only variant, or, in the TF1 Hub format,
+            to the one without tags.
+        load_options: `tf.saved_model.LoadOptions`. Defaults to `None`.
+
+    Returns:
+        A tuple `(object, is_tf1, folder)`: the object from `tf.saved_model.load`, whether the module is in the TF1 Hub
+        format, and the folder from `resolve`.
+    """
+    folder = resolve(handle, cache_dir, sha256, max_bytes)
+    text_problem = _register_text_ops()
+    try:
+        is_tf1 = tf.io.gfile.exists(f"{folder}/tfhub_module.pb")
+        if is_tf1 and tags is None:
+            tags = []
+        return tf.saved_model.load(str(folder), tags, load_options), is_tf1, folder
+    except Exception as error:  # a damaged module raises OSError, OpError, IndexError, DecodeError and more
+        reason = one_line(error)
+        if "Op type not registered" in reason:
+            advice = "Import the package that defines this op first"
+            advice += f". For TF Text, run `pip install tensorflow-text` ({text_problem})" if text_problem else ""
+        elif "MetaGraph" in reason:
+            advice = f"Pass one of the module's sets of `tags`, not {tags!r}"
+        else:
+            advice = "If its files are damaged, download it again (delete the folder if it is in the cache)"
+        raise HubError(
+            f"TensorFlow {tf.__version__} cannot load the module {folder}. {advice}. Received: {reason}"
+        ) from error
+
+
+def _register_text_ops():
+    """Imports TF Text. Returns the error if that fails, or else None."""
+    try:
+        import tensorflow_text  # noqa: F401
+    except Exception as error:  # ImportError, or TensorFlow's own error for an incompatible build
+        return one_line(error)
+    return None
 
 
 @dataclasses.dataclass
@@ -69,7 +116,7 @@ class Module:
                 return
             known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
         rule = f"Unknown arguments. The module accepts {known}."
-        require(set(known).issuperset(arguments), rule, f"arguments={dict(arguments)}")
+        expect(set(known).issuperset(arguments), rule, received=f"arguments={dict(arguments)}")
 
 
 def open_module(loaded, signature=None, name="the module"):
@@ -84,16 +131,14 @@ def open_module(loaded, signature=None, name="the module"):
     signatures = getattr(loaded, "signatures", {})
     rule, received = f"`signature` must be one of {sorted(signatures)}", f"signature={signature!r}"
     if signature is not None:
-        require(signature in signatures, f"{rule} for {name}.", received)
+        expect(signature in signatures, f"{rule} for {name}.", received=received)
         function = signatures[signature]
         specs, takes_training = [function.structured_input_signature[1]], False
     else:
         function = loaded if callable(loaded) else getattr(loaded, "serve", None)
-        require(function is not None, f"{rule}, because {name} is not callable.", received)
+        expect(function is not None, f"{rule}, because {name} is not callable.", received=received)
         specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))
-    rule = f"`regularization_losses` of {name} must be callables that return a scalar."
-    require(all(map(callable, losses)), rule, losses)
     trainable, others = _variables(loaded, function)
     by_name = signature is not None
     unwatched = [variable.name for variable in trainable if not variable.trainable]

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import HubError, require
+from keras_transfer.hub.errors import HubError, expect
 
 
 def as_tensors(nest):
@@ -40,7 +40,7 @@ def symbolic(tensor):
     """Returns a `keras.KerasTensor` with the spec of a tensor."""
     spec = spec_of(tensor)
     rule = "The module does not specify its output shape. Pass `output_shape`."
-    require(spec.shape.rank is not None, rule, describe(spec))
+    expect(spec.shape.rank is not None, rule, received=describe(spec))
     sparse, ragged = isinstance(spec, tf.SparseTensorSpec), isinstance(spec, tf.RaggedTensorSpec)
     return keras.KerasTensor(spec.shape, spec.dtype.name, sparse=sparse, ragged=ragged)
 
@@ -130,7 +130,7 @@ def with_shape(outputs, shapes, batch):
         shapes: List or tuple of integers or `None`, without the batch dimension, or a dict or list of them.
     """
     found, rule = _shaped(outputs, shapes, batch), f"`output_shape` must match {describe(outputs)} without the batch"
-    require(found is not None, f"{rule} dimension.", f"output_shape={shapes}")
+    expect(found is not None, f"{rule} dimension.", received=f"output_shape={shapes}")
     return found
 
 

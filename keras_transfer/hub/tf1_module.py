@@ -5,9 +5,8 @@ import functools
 import threading
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import HubError, require
-from keras_transfer.hub.loading import load
-from keras_transfer.hub.module import Module, open_module
+from keras_transfer.hub.errors import expect, explaining
+from keras_transfer.hub.module import Module, load, open_module
 from keras_transfer.keras_internals import hub_modules, unrecorded
 
 # A graph represents a TensorArray by its "flow", a meaningless number, which these ops create and pass on.
@@ -35,7 +34,7 @@ def open_tf1_module(loaded, folder, tags, signature):
         training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
     rule = f"`signature` must be one of {sorted(signatures)} for {folder}."
-    require(signature in signatures, rule, f"signature={signature!r}")
+    expect(signature in signatures, rule, signature=signature)
 
     trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
     for variable in (*loaded.variables, *training.loaded.variables):
@@ -50,7 +49,7 @@ def open_tf1_module(loaded, folder, tags, signature):
         frozen_because = "it has reference variables of TensorFlow 1, which TensorFlow 2 can neither train nor save"
         loaded.signatures[signature].graph.mark_as_unsaveable(frozen_because)
         rule = "A module with reference variables of TensorFlow 1 cannot be used under tf.distribute."
-        require(not tf.distribute.has_strategy(), rule, folder)
+        expect(not tf.distribute.has_strategy(), rule, received=folder)
     elif of_inputs := [loss.name for loss in losses if _placeholders(loss.op)]:
         frozen_because = f"its regularization losses depend on its inputs: {of_inputs}"
     return Module(
@@ -75,7 +74,7 @@ def is_loaded_tf1_module(loaded):
 def open_loaded_tf1_module(loaded, signature=None, name="the module"):
     """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only."""
     rule = "A loaded TensorFlow 1 module cannot be used under tf.distribute. Pass the module's handle instead."
-    require(not tf.distribute.has_strategy(), rule, f"handle={name}")
+    expect(not tf.distribute.has_strategy(), rule, received=f"handle={name}")
     module = open_module(loaded, signature or ("default" if "default" in loaded.signatures else None), name)
     module.resources = _resources(loaded)
     module.frozen_because = "a loaded TensorFlow 1 module lacks the graph for training. Pass the module's handle"
@@ -95,13 +94,12 @@ def _load_for_training(folder, loaded):
     """Loads the graph with the tag `train`, and its values only if it has variables that `loaded` lacks."""
     second, *_ = load(folder, ["train"], tf.saved_model.LoadOptions(experimental_skip_checkpoint=True))
     if own := {variable.name for variable in second.variables} - {variable.name for variable in loaded.variables}:
-        try:
+        rule = (
+            f"All variables of the training graph of {folder} must have saved values. Pass tags=[] to train the graph "
+            f"for prediction instead. There are no values for {sorted(own)}."
+        )
+        with explaining(rule, tf.errors.OpError):
             second.restore(f"{folder}/variables/variables")
-        except tf.errors.OpError as error:
-            raise HubError(
-                f"All variables of the training graph of {folder} must have saved values. Pass tags=[] to train the "
-                f"graph for prediction instead. Received: no values for {sorted(own)}"
-            ) from error
     return second
 
 
@@ -373,13 +371,11 @@ def _ends(ops, inside, outside):
         if op in walked:
             continue
         walked.add(op)
-        if op in inside and "seed" in op.node_def.attr:
-            raise HubError(
-                "The module cannot be trained with dropout: it draws random numbers inside a loop or condition of "
-                "TensorFlow 1, and its gradient would draw different ones. Pass tags=[] to train the graph for "
-                "prediction. "
-                f"Received: {op.type} {op.name!r}"
-            )
+        rule = (
+            "The module cannot be trained with dropout: it draws random numbers inside a loop or condition of "
+            "TensorFlow 1, and its gradient would draw different ones. Pass tags=[] to train the graph for prediction."
+        )
+        expect(op not in inside or "seed" not in op.node_def.attr, rule, received=f"{op.type} {op.name!r}")
         ops += op.control_inputs
         for tensor in op.inputs:
             if tensor.op.type == "VarHandleOp":

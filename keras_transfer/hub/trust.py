@@ -5,7 +5,7 @@ import contextvars
 import os
 from collections.abc import Iterator, Mapping
 
-from keras_transfer.hub.errors import HubError, shown
+from keras_transfer.hub.errors import HubError, expect, shown
 from keras_transfer.keras_internals import in_safe_mode, in_symbolic_scope
 
 # The dict passed to `moved_handles`, and the set of handles loaded in its context.
@@ -44,9 +44,8 @@ def moved_handles(handles: Mapping) -> Iterator[None]:
         yield
     finally:
         _moved.reset(token)
-    if unmet := sorted(handles.keys() - met):
-        met, unmet = sorted(map(shown, met)), list(map(shown, unmet))
-        raise ValueError(f"`handles` must occur in the loaded files, which contain {met}. Received: {unmet}")
+    unmet, rule = sorted(handles.keys() - met), "`handles` must occur in the loaded files, which contain"
+    expect(not unmet, f"{rule} {sorted(map(shown, met))}.", list(map(shown, unmet)))
 
 
 def from_trusted_config(cls, config, safe_mode=None):
@@ -56,13 +55,11 @@ def from_trusted_config(cls, config, safe_mode=None):
         safe_mode: Boolean. Pass `False` if you trust the module. Defaults to the value of the loading function.
     """
     handle = config["handle"]
-    if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
-        raise ValueError(
-            f"Loading runs the graph of the module {shown(handle)!r}, which can execute arbitrary code. If you trust "
-            "it, pass safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() "
-            "first. "
-            "Received: safe_mode=True"
-        )
+    rule = (
+        f"Loading runs the graph of the module {shown(handle)!r}, which can execute arbitrary code. If you trust it, "
+        "pass safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() first."
+    )
+    expect((in_safe_mode() if safe_mode is None else safe_mode) is False, rule, safe_mode=True)
     handles, met = _moved.get() or ({}, set())
     met.add(handle)
     if handle in handles:  # the new handle can be a folder, which has no checksum

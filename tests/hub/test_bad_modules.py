@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from keras_transfer.hub import HubError
-from keras_transfer.hub.loading import load
+from keras_transfer.hub.module import load
 from tests.hub.fetching import Server, pack, pack_folder, save_module, tree
 
 

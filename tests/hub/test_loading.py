@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transfer.hub import HubError
-from keras_transfer.hub.loading import load
+from keras_transfer.hub.module import load
 from tests.hub.fetching import pack_folder, save_module
 from tests.processes import run
 
@@ -104,7 +104,7 @@ def test_tf_text_is_imported_before_a_module_is_loaded(tmp_path, monkeypatch):
 
 LOADING = """
 import json, sys
-from keras_transfer.hub.loading import load
+from keras_transfer.hub.module import load
 before = "tensorflow_text" in sys.modules
 print(json.dumps([before, load(sys.argv[1])[0](["a fine film"]).numpy().astype(str).tolist()]))
 """

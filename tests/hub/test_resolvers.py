@@ -93,7 +93,7 @@ def test_an_exception_in_a_resolver_becomes_an_error_that_names_it(register):
             raise PermissionError("not yours")
 
     register(Failing(""))
-    assert_error("models:a", "resolver Failing, .* failed. Received: 'models:a': PermissionError: not yours")
+    assert_error("models:a", "resolver Failing, .* failed for 'models:a'. Received: PermissionError: not yours")
 
 
 @pytest.mark.parametrize("path", [None, "", 3])
@@ -108,9 +108,9 @@ def test_a_resolver_that_does_not_return_a_path_is_an_error(path, register):
 
 def test_the_folder_must_exist_and_be_complete(register, stub, tmp_path):
     register(Resolver(tmp_path))
-    assert_error("models:nowhere", "must return an existing folder. Received: '.*nowhere'")
+    assert_error("models:nowhere", "must return the path of a folder. Received: '.*nowhere' for")
     (tmp_path / "module.tar.gz").write_bytes(pack_folder(stub))
-    assert_error("models:module.tar.gz", "must return an existing folder. Received: '.*module.tar.gz'")
+    assert_error("models:module.tar.gz", "must return the path of a folder. Received: '.*module.tar.gz' for")
     (stub / "saved_model.pb").unlink()
     assert_error("models:stub", "a folder with a complete SavedModel. Received: .*stub with no saved_model.pb")
 

@@ -6,7 +6,7 @@ import logging
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, SPAN, two_layer_classifier
-from keras_transfer.checkpoints.tensors import Layout, check
+from keras_transfer.checkpoints.tensors import Layout, expect
 from keras_transfer.encoders import Bart, BartSingleText, Marian, MBart, Pegasus
 
 log = logging.getLogger("keras_transfer")
@@ -104,7 +104,7 @@ def _read_marian(found, config):
     shares = config.get("share_encoder_decoder_embeddings", True)
     rule = "A Marian model must have one vocabulary for both languages, with shared embeddings."
     fits = shares and sizes["decoder_vocab_size"] in (None, sizes["vocab_size"])
-    check(fits, rule, f"{sizes}, share_encoder_decoder_embeddings={shares}")
+    expect(fits, rule, received=f"{sizes}, share_encoder_decoder_embeddings={shares}")
     return _read(found, config)
 
 

@@ -14,7 +14,7 @@ from keras_transfer.checkpoints.names import (
     multiple_choice,
     with_defaults,
 )
-from keras_transfer.checkpoints.tensors import check, reading
+from keras_transfer.checkpoints.tensors import expect, reading
 from keras_transfer.encoders import DebertaV2Encoder
 
 _SELF = "encoder.layer.*.attention.self"
@@ -41,7 +41,7 @@ def _read(found, config):
             "position_biased_input=false, `max_relative_positions` of -1 or as `max_position_embeddings`, and "
             "`embedding_size` as `hidden_size`."
         )
-        check(not wrong, rule, wrong)
+        expect(not wrong, rule, received=wrong)
     return {**found, "num_buckets": max(found["num_buckets"], 0)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import CheckpointError, Layout, check, files_in, read_json, reading, tensors_of
+from keras_transfer.checkpoints.tensors import CheckpointError, Layout, expect, files_in, read_json, reading, tensors_of
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.text import NUM_CHARACTERS, ElmoPreprocessor, LengthError
@@ -135,7 +135,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
     settings.pop("name", None)
     count = settings.get("max_characters", encoder.max_characters)
     rule = f"`preprocessor` must have the encoder's `max_characters`, {encoder.max_characters}."
-    check(count == encoder.max_characters, rule, f"max_characters={count}")
+    expect(count == encoder.max_characters, rule, received=f"max_characters={count}")
     with atomic_folder(folder, overwrite) as temporary:
         if settings:
             (temporary / PREPROCESSOR).write_text(json.dumps(settings, indent=2) + "\n")
@@ -153,7 +153,7 @@ def _readers(folder):
     import h5py
 
     found = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob("*weights*.hdf5"))
-    check(len(found) == 1, f"{folder} must have one {WEIGHTS}.", files_in(folder))
+    expect(len(found) == 1, f"{folder} must have one {WEIGHTS}.", received=files_in(folder))
     arrays = {}
 
     def take(name, item):

@@ -15,7 +15,7 @@ from keras_transfer.checkpoints.architecture import (
     register_architecture,
 )
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import Within, check, tensors_of
+from keras_transfer.checkpoints.tensors import Within, expect, tensors_of
 from keras_transfer.encoders import ComposedEncoderDecoder
 
 _BERT = "encoder.layer.*.crossattention"
@@ -60,7 +60,7 @@ class _Pair:
             f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole model "
             "with `model.save('model.keras')`."
         )
-        check(second.model_type in _CROSS, rule, repr(second.model_type))
+        expect(second.model_type in _CROSS, rule, second.model_type)
         layers, head = self.output_layers()
         return dataclasses.replace(
             ENCODER_DECODER,
@@ -130,7 +130,7 @@ class _Pair:
         decoder = _described(model)
         expected = self.output_activation(decoder)
         rule = f"The checkpoint of a {self.second.model_type!r} decoder must have `output_activation={expected!r}`."
-        check(model.output_activation in (None, expected), rule, repr(model.output_activation))
+        expect(model.output_activation in (None, expected), rule, model.output_activation)
         halves = {
             "encoder": _write_half(self.first, model.encoder),
             "decoder": {**_write_half(self.second, decoder), **dict.fromkeys(_AS_DECODER, True)},
@@ -169,7 +169,9 @@ def _read_half(record, half, config):
     own = dict(config[half])
     for key in _AS_DECODER if half == "decoder" else ():
         value = own.pop(key, None)
-        check(value is True, f"The decoder of an encoder-decoder must have `{key}`: true.", f"{key}={value!r}")
+        expect(
+            value is True, f"The decoder of an encoder-decoder must have `{key}`: true.", received=f"{key}={value!r}"
+        )
     arguments = record.arguments(own, f"the {half}")
     if "pooler" in record.optional and (half == "decoder" or _NO_POOLER in own):
         arguments["pooler"] = False
@@ -207,13 +209,13 @@ class _OfTwo(Architecture):
         encoder, decoder = config.get("encoder"), config.get("decoder")
         are_described = isinstance(encoder, dict) and isinstance(decoder, dict)
         rule = f"The configuration of {source} must describe the `encoder` and the `decoder`."
-        check(are_described, rule, sorted(config))
+        expect(are_described, rule, sorted(config))
         first = architecture_of(encoder, f"the encoder of {source}")
         second = architecture_of(decoder, f"the decoder of {source}")
         tied = config.get("tie_encoder_decoder") is True
         if tied:
             kinds = f"{first.model_type!r} and {second.model_type!r}"
-            check(first is second, "Halves that share their layers must be of one architecture.", kinds)
+            expect(first is second, "Halves that share their layers must be of one architecture.", received=kinds)
         key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
         num_layers = decoder.get(key, 0)
         return _Pair(first, second, tied, num_layers).record()

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.architectures.awd_lstm import AWD_LSTM
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import check, files_in, read_strings, read_torch, reading
+from keras_transfer.checkpoints.tensors import expect, files_in, read_strings, read_torch, reading
 from keras_transfer.text import BEGIN_TEXT, DEFAULT_LENGTH, FastaiTokenizer, LengthError, Packing, TokenPreprocessor
 
 _ADVICE = "save the tensors elsewhere as a folder of `AWDLSTMEncoder.save_pretrained`"
@@ -38,7 +38,7 @@ def load(folder, cls, overrides, **wanted):
     words = _vocabulary(folder)
     if words is not None:
         rule = f"The vocabulary of {folder} must have a token for each of the {config['vocab_size']} embeddings."
-        check(len(words) == config["vocab_size"], rule, f"{len(words)} tokens")
+        expect(len(words) == config["vocab_size"], rule, received=f"{len(words)} tokens")
     readers = {name: lambda tensor=tensor: tensor for name, tensor in tensors.items()}
     return build(FASTAI, config, lambda: readers, folder, cls, overrides, **wanted)
 
@@ -47,13 +47,13 @@ def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="
     """Returns the preprocessor of a folder of fastai, for texts that `fastai_texts` has prepared."""
     words = _vocabulary(folder)
     rule = f"{folder} must have a *.pkl with the vocabulary (itos). Pass `preprocessor=None` for prepared ids."
-    check(words is not None, rule, files_in(folder))
+    expect(words is not None, rule, received=files_in(folder))
     missing = [token for token in ("xxunk", "xxpad", BEGIN_TEXT, "xxmaj", "xxup") if token not in words]
     rule = (
         f"The vocabulary of {folder} must have the tokens of fastai 1. Others belong to other rules for texts. Pass "
         "`preprocessor=None` for prepared ids."
     )
-    check(not missing, rule, f"no {', '.join(missing)}")
+    expect(not missing, rule, received=f"no {', '.join(missing)}")
     others = () if sequence_length is None else (LengthError,)  # the user's, not the folder's
     with reading(f"The vocabulary of {folder}", *others):
         length = DEFAULT_LENGTH if sequence_length is None else sequence_length
@@ -63,7 +63,7 @@ def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="
 def _only(folder, *patterns):
     """Returns the path of the only file of the first pattern that any file matches, or None."""
     found = next(filter(None, (sorted(folder.glob(pattern)) for pattern in patterns)), [])
-    check(len(found) < 2, f"{folder} must have one file of a kind.", ", ".join(path.name for path in found))
+    expect(len(found) < 2, f"{folder} must have one file of a kind.", received=", ".join(path.name for path in found))
     return found[0] if found else None
 
 
@@ -108,7 +108,7 @@ def _configuration(tensors, folder):
         f"{folder} must have the weights of fastai's AWD_LSTM, without QRNNs: encoder.weight and "
         "rnns.0.weight_hh_l0_raw."
     )
-    check(table.ndim == first.ndim == 2, rule, sorted(tensors)[:10])
+    expect(table.ndim == first.ndim == 2, rule, received=sorted(tensors)[:10])
     return {
         "architectures": [
             "AWDLSTMLMHeadModel" if any(name.startswith("decoder.") for name in tensors) else "AWDLSTMModel"

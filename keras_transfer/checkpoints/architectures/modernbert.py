@@ -7,7 +7,7 @@ import numpy as np
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS, AS_ENCODER, multiple_choice
-from keras_transfer.checkpoints.tensors import Layout, check, reading
+from keras_transfer.checkpoints.tensors import Layout, expect, reading
 from keras_transfer.encoders import ModernBertEncoder
 
 _KINDS = ("full_attention", "sliding_attention")  # of blocks, in newer configurations
@@ -45,7 +45,7 @@ def _read(found, config):
                 f"{found['num_layers']} blocks."
             )
             regular = [_KINDS[i % every > 0] for i in range(found["num_layers"])]
-            check(kinds == regular, rule, f"layer_types={kinds}")
+            expect(kinds == regular, rule, received=f"layer_types={kinds}")
             found = {**found, "global_attention_every": every}
         for name, kind in zip(_BASES, _KINDS):
             found = {**found, name: config.get("rope_parameters", {}).get(kind, {}).get("rope_theta", found[name])}

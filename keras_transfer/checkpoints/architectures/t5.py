@@ -2,7 +2,7 @@
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.heads import Head
-from keras_transfer.checkpoints.tensors import check
+from keras_transfer.checkpoints.tensors import expect
 from keras_transfer.encoders import T5, T5Encoder
 
 _FEED_FORWARD = {  # `feed_forward_proj`: whether the network is gated, and its activation
@@ -60,11 +60,11 @@ def _half(ours, theirs, decoder=False):
 
 def _read_encoder(found, config):
     name = config.get("feed_forward_proj", "relu")
-    check(name in _FEED_FORWARD, f"`feed_forward_proj` must be one of {sorted(_FEED_FORWARD)}.", repr(name))
+    expect(name in _FEED_FORWARD, f"`feed_forward_proj` must be one of {sorted(_FEED_FORWARD)}.", name)
     for key, wanted in zip(("is_gated_act", "dense_act_fn"), _IN_TRANSFORMERS[name]):
         value = config.get(key, wanted)  # Transformers derives them, but a value in the file counts.
         rule = f"`{key}` must be {wanted!r}, as in `feed_forward_proj`."
-        check(value == wanted, rule, f"{key}={value!r} and feed_forward_proj={name!r}")
+        expect(value == wanted, rule, received=f"{key}={value!r} and feed_forward_proj={name!r}")
     gated, activation = _FEED_FORWARD[name]
     return {**found, "gated": gated, "activation": activation}
 
@@ -78,7 +78,7 @@ def _read(found, config):
 def _write_encoder(config, model):
     names = {value: name for name, value in _FEED_FORWARD.items()}
     rule = f"A T5 checkpoint can contain the feed-forward networks {list(names)} (gated, activation)."
-    check((model.gated, model.activation) in names, rule, (model.gated, model.activation))
+    expect((model.gated, model.activation) in names, rule, (model.gated, model.activation))
     return {
         **config,
         "feed_forward_proj": names[model.gated, model.activation],
