@@ -10,10 +10,9 @@ import zlib
 from collections.abc import Mapping
 
 from keras_transfer.core.arrays import is_lazy
-from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import decode_lines, incomplete, json_objects
-from keras_transfer.core.tables import EXCEL, Table
+from keras_transfer.core.tables import ARROW, EXCEL, Table, column_names, record_batches
 
 _CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
 MAX_LINE = 2**22  # In bytes. A longer line is not text, and tokenizing it would need gigabytes.
@@ -78,7 +77,7 @@ def _read_file(path, text_column, documents):
         return _of_json_lines(path, text_column)
     if kind in (".csv", ".tsv", ".json", *EXCEL):
         return _of_table(path, text_column)
-    if kind in SUFFIXES:
+    if kind in ARROW:
         return _of_columns(path, text_column)
     return _by_line(path) if documents == "line" else _by_blank_line(path)
 

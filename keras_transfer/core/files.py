@@ -9,6 +9,8 @@ import pathlib
 import secrets
 import tempfile
 
+from keras_transfer.core.expect import expect, explaining
+
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 WEIGHT_FACTS = "facts"  # The name under which files of weights have what describes their model.
 
@@ -101,21 +103,17 @@ def naming(path):
 
 def check_folder(folder, overwrite=False):
     """Raises an error if `atomic_folder` cannot write a folder. Call it before the work that produces the content."""
-    if "://" in str(folder):
-        raise ValueError(
-            f"`folder` must be local. Write to a local folder, then copy it. Received: folder={str(folder)!r}"
-        )
+    rule = "`folder` must be local. Write to a local folder, then copy it."
+    expect("://" not in str(folder), rule, folder=str(folder))
     path = pathlib.Path(folder)
     _check_free(path, overwrite)
-    if path.name in ("", ".."):
-        raise ValueError(f"The folder must have a name. Pass its path with the name. Received: folder={str(folder)!r}")
+    rule = "The folder must have a name. Pass its path with the name."
+    expect(path.name not in ("", ".."), rule, folder=str(folder))
     parent = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
-    if not parent.is_dir():
-        raise FileExistsError(
-            f"The parents of a folder must be folders. Received: folder={str(folder)!r}, but {parent} is a file"
-        )
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"{parent} cannot be written. Choose another folder. Received: folder={str(folder)!r}")
+    rule = f"The parents of a folder must be folders, but {parent} is a file."
+    expect(parent.is_dir(), rule, folder=str(folder), error=FileExistsError)
+    is_open, rule = os.access(parent, os.W_OK | os.X_OK), f"{parent} cannot be written. Choose another folder."
+    expect(is_open, rule, folder=str(folder), error=PermissionError)
 
 
 @contextlib.contextmanager
@@ -145,22 +143,17 @@ def atomic_file(path):
 
 
 def _check_free(folder, overwrite):
-    if os.path.lexists(folder) and not overwrite:
-        kind, name = ("folder", "folder") if os.path.isdir(folder) else ("file", "path")
-        raise FileExistsError(
-            f"The {kind} exists. Choose another one or pass `overwrite=True`. Received: {name}={str(folder)!r}"
-        )
+    kind, name = ("folder", "folder") if os.path.isdir(folder) else ("file", "path")
+    rule = f"The {kind} exists. Choose another one or pass `overwrite=True`."
+    expect(overwrite or not os.path.lexists(folder), rule, error=FileExistsError, **{name: str(folder)})
 
 
-def read_json(path, expected=dict):
+def read_json(path, expected=dict, error=ValueError):
     """Returns the content of a JSON file, an object (`expected=dict`) or an array (`expected=list`)."""
-    try:
+    with explaining(f"{path} must be a JSON file.", OSError, ValueError, error=error):
         value = json.loads(pathlib.Path(path).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} must be a JSON file. Received: {error}") from error
-    if not isinstance(value, expected):
-        name = {dict: "object", list: "array"}[expected]
-        raise ValueError(f"{path} must contain a JSON {name}. Received: {type(value).__name__}")
+    rule = f"{path} must contain a JSON {'object' if expected is dict else 'array'}."
+    expect(isinstance(value, expected), rule, received=type(value).__name__, error=error)
     return value
 
 

@@ -1,47 +1,73 @@
 """What Keras finds under the names in `.keras` files before the subpackages with the classes are imported."""
 
-import sys
+import importlib
 
 import keras
 
-from keras_transfer.core.door import modules_of
-
-NAMES = """
-_Recurrence ActivationPenalty AdaptiveEmbedding AdaptiveSoftmax AlbertEncoder AttentionBias AUC AWDLSTMEncoder
-AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BeamSearch BertEncoder BertPreprocessor BertPretraining
-BidirectionalLM BitFit Bleu BothPlaces BottleneckAdapter ByteBPETokenizer CarriedState CausalLM ChainLoss ChainThaw
-CharacterCNN Chrf Compacter ComposedEncoderDecoder ConditionalRandomField ContrastiveLoss ContrastiveSearch
-ConvolutionBlock CosineSimilarityLoss DebertaV2Encoder Denoising DialogueModel DisentangledAttention DistanceEmbedding
-DistilBertEncoder Dropout ElectraEncoder ElmoEncoder ElmoPreprocessor EmbeddingDropout EntityF1 EWC
-ExpectedCalibrationError F1 FastaiTokenizer FeedForward FusedAdamW Fusion GatedFeedForward gelu_tanh GenerationMetrics
-GPT2Encoder GPTEncoder GPTTokenizer GradualUnfreezing Greedy HitsAtK Houlsby HubEncoder HubLayer HubPreprocessor IA3
-InverseSquareRoot L2SP LayerCopies LayerNormalization LayerwiseOptimizer LinearWarmupDecay LoRA Marian MarianTokenizer
-MaskedLM Matryoshka MatthewsCorrelation MBart MeanReciprocalRank MinP ModernBertEncoder ModernBertFirstBlock
-MPNetEncoder MultiHeadAttention MultipleChoice MultipleNegativesRanking NDCG NextToken NonMonotonicTrigger NTASGD
-OneCycle OutputEmbeddings Packing PairFeatures PALs Parallel PearsonCorrelation Pegasus PenaltyLogger
-PermutationLanguageModel PermutationLM Perplexity Pfeiffer PlainText PositionEmbedding PositionLogits Precision
-PredictionPenalty Prefix PrefixLM ProjectedLSTM Prompt QRNN Random Recall RecallAtK RelativeAttention
-RelativePositionBias RelativePositions ReplacedTokenDetection RobertaEncoder RotaryPositions Rouge SampledSoftmax
-SampleTokens ScalarMix SegmentEmbedding SentenceBoundaries SentencePieceBPETokenizer Seq2SeqLM SequenceAutoencoder
-SequencePooling SequentialUnfreezing SinusoidalPositions SlantedTriangular SmoothedCrossentropy SmoothInverseFrequency
-SpanCorruption SpanExtractor SpanPrediction SparseFocalCrossentropy SpeakerEmbedding SpearmanCorrelation Squad Stage
-StagedTraining T5 T5Encoder TakePositions TakeQueryStream Ter TextClassifier TextEmbedder TextRegressor
-TokenClassifier TokenMasking TokenPreprocessor TopK TopP TrainingCheckpoint TransformerBlock TransformerEncoder
-TranslationMasking TripletLoss TruncatedNormal TwoStreams Typical UnigramTokenizer UniLM UsedPlaces VariationalDropout
-WarmupCosine WindowPreprocessor WindowRate WithoutBoundaries WordAccuracy WordPieceTokenizer WordPreprocessor
-WordTokenizer WordVectorEncoder XlmEncoder XLNetEncoder
-"""
+NAMES = {
+    "adaptation": """
+        BitFit Compacter Fusion Houlsby IA3 LayerCopies LoRA PALs Parallel Pfeiffer Prefix Prompt
+    """,
+    "encoders": """
+        AlbertEncoder AWDLSTMEncoder AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BertEncoder
+        ComposedEncoderDecoder DebertaV2Encoder DistilBertEncoder ElectraEncoder ElmoEncoder GPT2Encoder GPTEncoder
+        Marian MBart ModernBertEncoder ModernBertFirstBlock MPNetEncoder Pegasus RobertaEncoder SentenceBoundaries
+        SmoothInverseFrequency T5 T5Encoder TransformerEncoder UniLM WithoutBoundaries WordVectorEncoder XlmEncoder
+        XLNetEncoder
+    """,
+    "generation": """
+        BeamSearch ContrastiveSearch Greedy MinP Random TopK TopP Typical
+    """,
+    "hub": """
+        HubEncoder HubLayer HubPreprocessor
+    """,
+    "layers": """
+        _Recurrence ActivationPenalty AdaptiveEmbedding AdaptiveSoftmax AttentionBias BottleneckAdapter CharacterCNN
+        ConditionalRandomField ConvolutionBlock DisentangledAttention DistanceEmbedding Dropout EmbeddingDropout
+        FeedForward GatedFeedForward gelu_tanh LayerNormalization MultiHeadAttention OutputEmbeddings PairFeatures
+        PositionEmbedding PositionLogits ProjectedLSTM QRNN RelativeAttention RelativePositionBias RelativePositions
+        RotaryPositions SampledSoftmax SampleTokens ScalarMix SegmentEmbedding SequencePooling SinusoidalPositions
+        SpeakerEmbedding TakePositions TakeQueryStream TransformerBlock TruncatedNormal TwoStreams VariationalDropout
+    """,
+    "losses": """
+        ContrastiveLoss CosineSimilarityLoss Matryoshka MultipleNegativesRanking PredictionPenalty SmoothedCrossentropy
+        SparseFocalCrossentropy TripletLoss
+    """,
+    "metrics": """
+        AUC Bleu Chrf EntityF1 ExpectedCalibrationError F1 HitsAtK MatthewsCorrelation MeanReciprocalRank NDCG
+        PearsonCorrelation Perplexity Precision Recall RecallAtK Rouge SpearmanCorrelation Squad Ter WordAccuracy
+    """,
+    "objectives": """
+        Denoising NextToken PermutationLanguageModel PrefixLM SequenceAutoencoder SpanCorruption SpanPrediction
+        TokenMasking TranslationMasking
+    """,
+    "tasks": """
+        BertPretraining BidirectionalLM BothPlaces CarriedState CausalLM ChainLoss DialogueModel MaskedLM MultipleChoice
+        PermutationLM ReplacedTokenDetection Seq2SeqLM SpanExtractor TextClassifier TextEmbedder TextRegressor
+        TokenClassifier UsedPlaces
+    """,
+    "text": """
+        BertPreprocessor ByteBPETokenizer ElmoPreprocessor FastaiTokenizer GPTTokenizer MarianTokenizer Packing
+        PlainText SentencePieceBPETokenizer TokenPreprocessor UnigramTokenizer WindowPreprocessor WordPieceTokenizer
+        WordPreprocessor WordTokenizer
+    """,
+    "training": """
+        ChainThaw EWC FusedAdamW GenerationMetrics GradualUnfreezing InverseSquareRoot L2SP LayerwiseOptimizer
+        LinearWarmupDecay NonMonotonicTrigger NTASGD OneCycle PenaltyLogger SequentialUnfreezing SlantedTriangular Stage
+        StagedTraining TrainingCheckpoint WarmupCosine WindowRate
+    """,
+}
 
 
 class StandIn:
     """Stands in Keras's registry for a class or a function, which replaces it when its subpackage is imported."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, subpackage):
+        self.name, self.subpackage = name, subpackage
 
     def from_config(self, config, **options):
-        """Imports all classes, and creates an object of the class from its config."""
-        modules_of(sys.modules["keras_transfer"])
+        """Imports the subpackage of the class, and creates an object of the class from its config."""
+        importlib.import_module(f"keras_transfer.{self.subpackage}")
         # Inside this call, `keras.saving.get_registered_object` finds what was registered before it.
         return keras.saving.get_custom_objects()[self.name].from_config(config, **options)
 
@@ -49,5 +75,6 @@ class StandIn:
 def register_names():
     """Registers a stand-in for each name that is not registered yet."""
     registry = keras.saving.get_custom_objects()
-    for name in NAMES.split():
-        registry.setdefault(f"keras_transfer>{name}", StandIn(f"keras_transfer>{name}"))
+    for subpackage, names in NAMES.items():
+        for name in names.split():
+            registry.setdefault(f"keras_transfer>{name}", StandIn(f"keras_transfer>{name}", subpackage))

@@ -1,6 +1,7 @@
 """Tables in files: what separates and encodes their fields is found in the file, and their rows are read one by one."""
 
 import codecs
+import contextlib
 import csv
 import io
 import itertools
@@ -12,12 +13,12 @@ import re
 import zipfile
 
 from keras_transfer.core import lines
-from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
 EXCEL = (".xlsx", ".xls", ".ods")
+ARROW = (".parquet", ".arrow")
 MARKS = {"1": True, "1.0": True, "true": True, "yes": True, "x": True}  # In a column of one label.
 MARKS |= {"0": False, "0.0": False, "false": False, "no": False, "": False}
 _SAMPLE = 100  # Number of lines from which the separator is found.
@@ -73,13 +74,13 @@ class Table:
         name = self.path.name.lower()
         while name.endswith((".gz", ".zip", ".bz2", ".xz")):
             name = name.rpartition(".")[0]
-        self.binary = name.endswith((*EXCEL, *SUFFIXES))
+        self.binary = name.endswith((*EXCEL, *ARROW))
         self.typed = self.binary or name.endswith((".jsonl", ".ndjson", ".json"))
         fits = not self.typed or (separator is None and (header == 0 or name.endswith(EXCEL)))
         expect(fits, "`separator` and `header` are for files with separated fields.", path=path)
         if name.endswith(EXCEL):
             self._set_rows(_read_excel(self.path, header))
-        elif name.endswith(SUFFIXES):
+        elif name.endswith(ARROW):
             self.names = column_names(self.path)
             read = [name for name in self.names if columns is None or name in columns]
             self._set_rows(row for batch in record_batches(self.path, read) for row in batch.to_pylist())
@@ -291,3 +292,51 @@ def _records(data, path):
         expected = "a table. Read SQuAD's questions with `load_squad`"
         expect("paragraphs" not in row, f"Expected {expected}.", received="paragraphs", where=path)
     return data, form
+
+
+# === Parquet and Arrow files, a batch of rows at a time ===
+
+
+def column_names(path):
+    """Returns the names of the columns of a Parquet or Arrow file.
+
+    An `.arrow` file has Arrow's IPC format, as a file (Feather) or a stream (Hugging Face's).
+    """
+    with _opened(path) as (names, _):
+        return names
+
+
+def record_batches(path, columns=None):
+    """Yields the rows of a Parquet or Arrow file as batches of pyarrow."""
+    with _opened(path) as (names, read):
+        yield from read(names if columns is None else columns)
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """Opens a file, for its column names and a function from such names to an iterable of batches."""
+    suffix = path.suffix.lower()
+    rule = (
+        "Expected a file without gzip, because Parquet and Arrow files contain compressed columns. Decompress the file."
+    )
+    expect(suffix != ".gz", rule, received="a gzip file", where=path)
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(f"To read {path}, run `pip install pyarrow`.") from None
+    with contextlib.ExitStack() as stack:
+        try:
+            if suffix == ".parquet":
+                file = stack.enter_context(pyarrow.parquet.ParquetFile(path))
+                yield file.schema_arrow.names, lambda columns: file.iter_batches(columns=columns)
+                return
+            source = stack.enter_context(pyarrow.memory_map(str(path)))
+            is_file = source.read(6) == b"ARROW1"
+            source.seek(0)
+            reader = stack.enter_context((pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source))
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+            yield reader.schema.names, lambda columns: (batch.select(columns) for batch in batches)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            kind = suffix[1:].title()
+            raise ValueError(f"{path}: Expected a complete {kind} file. Received: {error!s:.200}") from error
