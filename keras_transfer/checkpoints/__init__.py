@@ -4,9 +4,8 @@ import sys
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import CheckpointReport
-from keras_transfer.checkpoints.checkpoint import load, load_preprocessor
+from keras_transfer.checkpoints.checkpoint import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.model_card import ModelCard
-from keras_transfer.checkpoints.sources import resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.checkpoints.uploading import push_to_hub
 from keras_transfer.checkpoints.word_vectors import WordVectors

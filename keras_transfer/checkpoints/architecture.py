@@ -1,11 +1,9 @@
 """The record of an architecture: the names of its settings and weights in checkpoints, for loading and saving."""
 
 import dataclasses
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import keras
 
@@ -17,9 +15,8 @@ from keras_transfer.checkpoints.tensors import (
     Within,
     check_all,
     expect,
-    reading,
 )
-from keras_transfer.text import BertPreprocessor, LengthError, TokenPreprocessor, load_word_piece
+from keras_transfer.text import TokenPreprocessor
 
 # A layer's variables, their names in torch, and how torch stores them.
 _PARTS = (
@@ -183,30 +180,6 @@ class Architecture:
         prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
         return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
 
-    def part_for(self, cls: type, config: Mapping, head: str | None = None) -> "Architecture":
-        """Returns the record that builds an encoder of a class.
-
-        Args:
-            cls: Class. The encoder's class, or a base of it.
-            config: Dict. The configuration, which may name a class with one of the heads of the part.
-            head: String. `TaskHead.name` of the task that the encoder is for. The first record with a table for such a
-                head is chosen. Defaults to `None`, for no task.
-
-        Returns:
-            An `Architecture`: this one or its `part`.
-        """
-        part = self.part
-        if part is None or not issubclass(part.encoder_class, cls) or cls is self.encoder_class:
-            return self
-        able = [each for each in (self, part) if hasattr(each.heads.get(head), "model_classes")]
-        if able and issubclass(able[0].encoder_class, cls):
-            return able[0]
-        heads = [each for each in part.heads.values() if hasattr(each, "model_classes")]
-        named = {part.model_class.removesuffix("Model") + suffix for each in heads for suffix in each.model_classes}
-        classes = config.get("architectures")
-        is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
-        return part if is_named or not issubclass(self.encoder_class, cls) else self
-
     def plain_name(self, name: str) -> str:
         """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one.
 
@@ -220,35 +193,6 @@ class Architecture:
         for pattern, replacement in self.renamed.items():
             name = re.sub(pattern, replacement, name)
         return name
-
-    def load_preprocessor(self, folder: str | os.PathLike, **overrides: Any) -> Any:
-        """Returns the preprocessor of a folder with tokenizer files.
-
-        Args:
-            folder: String or path.
-            **overrides: Arguments of the preprocessor that differ from those in the folder.
-
-        Returns:
-            A preprocessor of the class `preprocessor_class`, or a `TokenPreprocessor` for a folder of BERT's tokenizer
-            with other special tokens.
-        """
-        rule = (
-            f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
-            "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task."
-        )
-        expect(self.preprocessor_class is not None, rule, model_type=self.model_type)
-        load = self.preprocessor_class.load  # type: ignore[attr-defined]
-        load = load_word_piece if self.preprocessor_class is BertPreprocessor else load
-        inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
-        others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
-        try:
-            with reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
-                return load(folder, **overrides)
-        except FileNotFoundError as error:
-            raise CheckpointError(
-                f"The tokenizer of {folder} cannot be read. A task loads without it for prepared ids: "
-                f"`from_pretrained(source, preprocessor=None)`. Received: FileNotFoundError: {error}"
-            ) from error
 
 
 _architectures = {}  # by `model_type` and alias

@@ -3,15 +3,17 @@
 import collections
 import contextlib
 import dataclasses
+import inspect
 import re
 
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, other_settings
-from keras_transfer.checkpoints.heads import check_supported, find_head
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, fill, log, reading
+from keras_transfer.checkpoints.heads import Head, check_supported, find_head
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, fill, log, reading
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.layers import replaced_weights
+from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
 
 
 @dataclasses.dataclass
@@ -38,6 +40,44 @@ class CheckpointReport:
         return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}{new}", *self.remarks])
 
 
+def part_for(architecture, cls, config, head=None):
+    """Returns the record that builds an encoder of a class: an architecture or its `part`.
+
+    The configuration may name a class with one of the heads of the part. If the encoder is for a task, given by its
+    `TaskHead.name`, the first record with a table for such a head is chosen.
+    """
+    part, own = architecture.part, architecture.encoder_class
+    if part is None or not issubclass(part.encoder_class, cls) or cls is own:
+        return architecture
+    able = [each for each in (architecture, part) if isinstance(each.heads.get(head), Head)]
+    if able and issubclass(able[0].encoder_class, cls):
+        return able[0]
+    heads = [each for each in part.heads.values() if isinstance(each, Head)]
+    named = {part.model_class.removesuffix("Model") + suffix for each in heads for suffix in each.model_classes}
+    classes = config.get("architectures")
+    is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
+    return part if is_named or not issubclass(own, cls) else architecture
+
+
+def build_preprocessor(architecture, folder, **overrides):
+    """Returns the preprocessor of an architecture from a folder with tokenizer files."""
+    cls = architecture.preprocessor_class
+    rule = (
+        f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
+        "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task."
+    )
+    expect(cls is not None, rule, model_type=architecture.model_type)
+    load = load_word_piece if cls is BertPreprocessor else cls.load
+    inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
+    others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
+    rule = (
+        f"The tokenizer of {folder} cannot be read. A task loads without it for prepared ids: "
+        "`from_pretrained(source, preprocessor=None)`."
+    )
+    with explaining(rule, FileNotFoundError), reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
+        return load(folder, **overrides)
+
+
 def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None, new=False):
     """Returns the encoder that a configuration describes, with its `checkpoint_report`, and its `FoundHead` or None.
 
@@ -48,7 +88,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         head: String. `TaskHead.name` of the task that the encoder is for, or `None`.
         new: Boolean. Whether the task gets a new head.
     """
-    architecture = architecture.part_for(cls, config, head)
+    architecture = part_for(architecture, cls, config, head)
     is_right, own = issubclass(architecture.encoder_class, cls), architecture.encoder_class
     expect(is_right, f"{source} is a checkpoint of {own.__name__}.", received=cls.__name__)
     cls = own

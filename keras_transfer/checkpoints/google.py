@@ -3,8 +3,8 @@
 import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
-from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json
+from keras_transfer.checkpoints.building import build, build_preprocessor
+from keras_transfer.checkpoints.tensors import expect, explaining, read_json
 from keras_transfer.core.lazy import tf
 
 # Variables of the optimizer in a checkpoint of the pretraining.
@@ -24,7 +24,7 @@ def load(folder, cls, overrides, **wanted):
 
 def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a folder with a Google checkpoint."""
-    return _describe(folder)[0].load_preprocessor(folder, **overrides)
+    return build_preprocessor(_describe(folder)[0], folder, **overrides)
 
 
 def _describe(folder):
@@ -34,14 +34,10 @@ def _describe(folder):
 
 def _readers(folder):
     prefix = _prefix(folder)
-    try:
+    with explaining(f"{prefix} must be a TensorFlow checkpoint."):
         reader = tf.train.load_checkpoint(str(prefix))
         names = reader.get_variable_to_shape_map()
-    except _errors(tf) as error:
-        raise CheckpointError(f"{prefix} must be a TensorFlow checkpoint. Received: {error}") from error
-    return {
-        _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
-    }
+    return {_torch_name(name): lambda name=name: _read(reader, name) for name in names if not _OPTIMIZER.search(name)}
 
 
 def _prefix(folder):
@@ -60,16 +56,7 @@ def _torch_name(name):
     return name.replace("/", ".")
 
 
-def _errors(tf):
-    # TensorFlow also raises Python's errors, such as an IndexError if the data end too early.
-    return (tf.errors.OpError, IndexError, RuntimeError, ValueError)
-
-
-def _read(reader, name, tf):
-    try:
+def _read(reader, name):
+    with explaining(f"The checkpoint is damaged. The tensor {name} cannot be read."):
         tensor = reader.get_tensor(name)
-    except _errors(tf) as error:
-        raise CheckpointError(
-            f"The checkpoint is damaged. The tensor {name} cannot be read. Received: {error}"
-        ) from error
     return tensor.T if name.endswith("/kernel") else tensor

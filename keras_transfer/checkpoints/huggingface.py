@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, architecture_of, is_for_keras_hub
-from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.building import build, build_preprocessor, part_for
 from keras_transfer.checkpoints.sentence_transformers import (
     check_lowercase,
     check_writable,
@@ -59,7 +59,7 @@ def modules_for(folder):
 def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a Hugging Face folder."""
     folder = read_modules(folder).folder
-    preprocessor = _describe(folder)[0].load_preprocessor(folder, **overrides)
+    preprocessor = build_preprocessor(_describe(folder)[0], folder, **overrides)
     check_lowercase(folder, preprocessor)
     return preprocessor
 
@@ -73,7 +73,7 @@ def headers(folder):
 
     folder = read_modules(folder).folder
     architecture, config = _describe(folder)
-    architecture = None if architecture is None else architecture.part_for(Encoder, config)
+    architecture = None if architecture is None else part_for(architecture, Encoder, config)
     index, shapes = folder / "model.safetensors.index.json", {}
     rule = f"{folder} must contain model.safetensors or its shards, because other files have no header to read."
     expect(index.exists() or (folder / "model.safetensors").exists(), rule, received=files_in(folder))
@@ -134,8 +134,6 @@ def _with_end(config, preprocessor):
 
 def _describe(folder):
     """Returns the architecture and the configuration of a folder."""
-    is_there = (folder / "config.json").exists()
-    expect(is_there, "A Hugging Face folder must have a config.json.", received=f"{folder} without one")
     config = read_json(folder / "config.json")
     return None if is_for_keras_hub(config) else architecture_of(config, folder), config
 
@@ -146,10 +144,8 @@ def _readers(folder):
         file, index = folder / name, folder / f"{name}.index.json"
         if file.exists() or index.exists():
             return read([file] if file.exists() else shard_files(index))
-    raise CheckpointError(
-        f"{folder} contains no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
-        f"Received: {files_in(folder)}"
-    )
+    rule = f"{folder} contains no weights. Expected model.safetensors, its shards, or pytorch_model.bin."
+    raise CheckpointError(f"{rule} Received: {files_in(folder)}")
 
 
 def _read_torch(files):

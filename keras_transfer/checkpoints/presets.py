@@ -8,8 +8,8 @@ import pathlib
 import keras
 
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json, reading
-from keras_transfer.core.names import closest, hint_for
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, read_json, reading
+from keras_transfer.core.names import did_you_mean, hint_for
 from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
@@ -41,15 +41,22 @@ def is_name(source):
 
 def recognises(source):
     """Returns whether a name or a folder is a preset, complete or not, or a folder that KerasHub converts."""
-    if is_name(source) or converts(source):
+    if is_name(source):
         return True
     config = _read_config(source)
-    return any((source / name).exists() for name in _MARKS) if config is None else "registered_name" in config
+    if config is None:
+        return any((source / name).exists() for name in _MARKS)
+    return "registered_name" in config or is_for_keras_hub(config)
 
 
 def converts(source):
     """Returns whether KerasHub converts a folder of Transformers, because no architecture here loads it."""
-    return not is_name(source) and is_for_keras_hub(_read_config(source) or {})
+    return is_for_keras_hub(_config_of(source))
+
+
+def _config_of(source):
+    """Returns the configuration of a folder, empty for a name or a folder without one."""
+    return {} if is_name(source) else _read_config(source) or {}
 
 
 def _read_config(folder):
@@ -73,15 +80,16 @@ def load(source, cls=Encoder, overrides=None, **wanted):
         A `keras_hub.models.Backbone`, and None.
     """
     keras_hub = _import_keras_hub(source)
-    overrides = overrides or {}
-    if converts(source):
-        _check_settings(source)
-        overrides = {**_epsilon(source), **overrides}
+    overrides, config = overrides or {}, _config_of(source)
+    if is_for_keras_hub(config):
+        _check_settings(source, config)
+        overrides = {**_epsilon(source, config), **overrides}
     cls_in_hub = keras_hub.models.Backbone if cls is Encoder else cls
     rule = f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
     expect(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, received=f"{cls.__name__}.from_pretrained")
-    name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
-    _check_overrides(source, _class_in(source), overrides)
+    name = _name_for_keras_hub(source, keras_hub, config, weights=overrides.get("load_weights", True))
+    registered = keras.saving.get_registered_object(config.get("registered_name", ""))
+    _check_overrides(source, registered, overrides)  # before the weights are loaded
     with _errors_of_keras_hub(source, "the backbone"):
         backbone = cls_in_hub.from_preset(name, **overrides)
     _check_inputs(source, backbone)
@@ -108,11 +116,12 @@ def load_preprocessor(source, word_level=False, **overrides):
         CheckpointError: If KerasHub is not installed or cannot load the preset, if the preset has no preprocessor for
             text classifiers, or if `word_level=True` and its tokenizer is not BERT's.
     """
-    if converts(source):
+    config = _config_of(source)
+    if is_for_keras_hub(config):
         with reading(f"The tokenizer of {source}"):
             return TokenPreprocessor.load(source, **overrides)
     keras_hub = _import_keras_hub(source)
-    name = _name_for_keras_hub(source, keras_hub, weights=False)
+    name = _name_for_keras_hub(source, keras_hub, config, weights=False)
     options = {} if word_level else overrides
     with _errors_of_keras_hub(source, "a text classifier's preprocessor", ", or pass a preprocessor to the task"):
         preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(name, **options)
@@ -148,28 +157,27 @@ def _import_keras_hub(source):
     return keras_hub
 
 
-def _name_for_keras_hub(source, keras_hub, weights):
+def _name_for_keras_hub(source, keras_hub, config, weights):
     """Returns the string that `from_preset` accepts, after every check that does not need loading."""
     if not is_name(source):
-        _check_folder(source, weights)
+        _check_folder(source, config, weights)
         # The path is absolute because KerasHub looks up a relative one among its built-in presets first.
         return str(source.absolute())
     name = source.removeprefix(PREFIX)
     known = keras_hub.models.Backbone.presets
     if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
-        near = closest(name, known)
         raise CheckpointError(
             "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
             "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
-            + (f" Did you mean '{PREFIX}{near}'?" if near else "")
-            + f" Received: {source!r}"
+            f"{did_you_mean(source, [f'{PREFIX}{each}' for each in known])} Received: {source!r}"
         )
     return name
 
 
-def _check_folder(folder, weights):
+def _check_folder(folder, config, weights):
+    """Raises a `CheckpointError` for a folder without the files that KerasHub needs."""
     found = sorted(path.name for path in folder.iterdir())
-    if converts(folder):
+    if is_for_keras_hub(config):
         rule = f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}."
         expect(set(_TENSORS) & set(found), rule, received=found)
         return
@@ -178,15 +186,12 @@ def _check_folder(folder, weights):
         "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
         f"'{PREFIX}hf://organization/name'."
     )
-    expect("config.json" in found, rule, received=found)
-    if weights:
-        expect(set(_WEIGHTS) & set(found), rule, received=found)
+    expect("config.json" in found and (not weights or set(_WEIGHTS) & set(found)), rule, received=found)
     read_json(folder / "config.json")
 
 
-def _check_settings(folder):
+def _check_settings(folder, config):
     """Raises a `CheckpointError` if a folder that KerasHub converts has a setting that KerasHub ignores."""
-    config = read_json(folder / "config.json")
     ignored = {name: value for name, value in ignored_settings(config).items() if value}
     rule = (
         f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
@@ -195,9 +200,8 @@ def _check_settings(folder):
     expect(not ignored, rule, received=ignored)
 
 
-def _epsilon(folder):
+def _epsilon(folder, config):
     """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone: it ignores some."""
-    config = read_json(folder / "config.json")
     epsilon, wanted = config.get("rms_norm_eps"), _EPSILONS.get(config["model_type"])
     rule = (
         f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be {wanted}, because it ignores the setting in "
@@ -206,12 +210,6 @@ def _epsilon(folder):
     fits = wanted in (None, _DEFAULT_EPSILON if epsilon is None else epsilon)
     expect(fits, rule, received=f"rms_norm_eps={epsilon} in {folder}")
     return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
-
-
-def _class_in(source):
-    """Returns the class of the backbone in a folder, or None if only KerasHub knows it."""
-    config = {} if is_name(source) else _read_config(source) or {}
-    return keras.saving.get_registered_object(config.get("registered_name", ""))
 
 
 def _check_overrides(source, cls, overrides):
@@ -241,16 +239,10 @@ def _is_bert(tokenizer, keras_hub):
     return same and tokenizer.split and tokenizer.split_on_cjk and not tokenizer.special_tokens_in_strings
 
 
-@contextlib.contextmanager
 def _errors_of_keras_hub(source, what, advice=""):
-    """Turns every error of KerasHub into one that says what failed to load and what to check."""
-    try:
-        yield
-    except Exception as error:  # from KerasHub, Keras, HDF5, kagglehub, huggingface_hub or requests
-        advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
-        raise CheckpointError(
-            f"KerasHub cannot load {what} of the preset {source}: {advice}. Received: {_reason(error)}"
-        ) from error
+    """Turns every error of KerasHub and what it uses into one that says what failed to load and what to check."""
+    advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
+    return explaining(f"KerasHub cannot load {what} of the preset {source}: {advice}.", describe=_reason)
 
 
 def _reason(error):

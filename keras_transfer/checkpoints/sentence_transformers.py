@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, read_json, reading
+from keras_transfer.checkpoints.tensors import expect, explaining, read_json, reading
 from keras_transfer.core.expect import integer
 
 # Names of poolings in `1_Pooling/config.json`, ours, and the keys that older versions write.
@@ -106,11 +106,10 @@ def read_modules(folder):
     file = folder / "modules.json"
     if not file.exists():
         return Modules(folder)
-    try:
-        modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
+    content = read_json(file, list)
+    with explaining(f"{file} must be sentence-transformers' list of modules."):
+        modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in content]
         found = Modules(modules[0][1])
-    except (AttributeError, KeyError, IndexError, TypeError) as error:
-        raise CheckpointError(f"{file} must be sentence-transformers' list of modules. Received: {error!r}") from error
     modules = [module for module in modules if module[0] != "Dropout"]  # It has no effect in prediction.
     kinds = [kind for kind, _ in modules]
     after = kinds[2:-1] if kinds[-1] == "Normalize" else kinds[2:]
@@ -134,13 +133,9 @@ def read_modules(folder):
             if activation not in _ACTIVATIONS:
                 found.problem = found.problem or f"the activation {activation!r} of its Dense is not supported"
                 continue
-            try:
-                units, use_bias = int(config["out_features"]), bool(config.get("bias", True))
-            except (KeyError, TypeError, ValueError) as error:
-                raise CheckpointError(
-                    f"{path / 'config.json'} must have a number as `out_features`. Received: {config}"
-                ) from error
-            found.dense.append({"units": units, "activation": _ACTIVATIONS[activation], "use_bias": use_bias})
+            with explaining(f"{path / 'config.json'} must have a number as `out_features`, and not {config}."):
+                settings = {"units": int(config["out_features"]), "use_bias": bool(config.get("bias", True))}
+            found.dense.append({**settings, "activation": _ACTIVATIONS[activation]})
             found.dense_folders.append(path)
     _read_settings(folder, found)
     return found

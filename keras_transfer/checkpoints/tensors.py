@@ -24,12 +24,18 @@ class CheckpointError(ValueError):
 # The rules of checkpoints, in the form of all rules.
 expect = functools.partial(rules.expect, error=CheckpointError)
 explaining = functools.partial(rules.explaining, error=CheckpointError)
+read_json = functools.partial(files.read_json, error=CheckpointError)
 
 
 def check_all(title, problems):
     """Raises a `CheckpointError` that lists all problems, if there are any."""
     if problems:
         raise CheckpointError("\n  ".join([title, *problems]))
+
+
+def first_line(error):
+    """Returns the type of an exception and the first line of its message."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 def files_in(folder):
@@ -116,14 +122,6 @@ def tensors_of(entries):
     return {name: tensor for entry in entries for name, tensor in entry.tensors().items()}
 
 
-def read_json(file, expected=dict):
-    """Returns what `files.read_json` returns, or raises a `CheckpointError`."""
-    try:
-        return files.read_json(file, expected)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
-
-
 def read_safetensors(files):
     """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards."""
     import ml_dtypes  # noqa: F401 (safetensors needs it for bfloat16, and Keras on torch does not import it)
@@ -131,41 +129,32 @@ def read_safetensors(files):
 
     readers = {}
     for file in files:
-        try:
+        size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
+        rule = f"{file} ({size}) is truncated or not a safetensors file. Download it again."
+        with explaining(rule, SafetensorError, OSError, ValueError):
             handle = safe_open(file, framework="numpy")
             for name in handle.keys():  # noqa: SIM118 (not a dict)
                 readers[name] = lambda handle=handle, name=name: handle.get_tensor(name)
-        except (SafetensorError, OSError, ValueError) as error:
-            size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
-            raise CheckpointError(
-                f"{file} is truncated or not a safetensors file ({error}). Download it again. Received: {size}"
-            ) from error
     return readers
 
 
 def shard_files(index):
     """Returns the shards that a `*.index.json` names."""
-    found = read_json(index).get("weight_map")
-    fits = isinstance(found, dict) and bool(found) and all(isinstance(name, str) for name in found.values())
-    expect(fits, f"{index} must have a `weight_map` of names.", weight_map=found)
-    names = sorted(set(found.values()))
-    missing = [name for name in names if not (index.parent / name).exists()]
-    expect(not missing, f"{index} names shards that do not exist.", received=", ".join(missing))
-    return [index.parent / name for name in names]
+    with reading(index):
+        files = sorted({index.parent / name for name in read_json(index)["weight_map"].values()})
+    missing = [file.name for file in files if not file.exists()]
+    expect(files and not missing, f"{index} must name shards that exist.", received=", ".join(missing) or "no shards")
+    return files
 
 
 def read_torch(file, advice):
     """Returns what a file that torch has pickled contains, if that is tensors in plain containers."""
-    try:
+    with explaining(
+        f"Reading the torch pickle {file} requires torch. Run `pip install torch`, or {advice}.", ImportError
+    ):
         import torch
-    except ImportError as error:
-        raise CheckpointError(
-            f"Reading a torch pickle requires torch. Run `pip install torch`, or {advice}. Received: {file}"
-        ) from error
-    try:
+    with explaining(f"`torch.load(weights_only=True)` cannot read {file}."):  # for a broken or a malicious pickle
         return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many types for a broken or a malicious pickle
-        raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
 
 
 class _Plain(pickle.Unpickler):

@@ -6,7 +6,8 @@ import pathlib
 import re
 
 from keras_transfer.checkpoints.model_card import CARD, is_written_here
-from keras_transfer.core.expect import expect
+from keras_transfer.checkpoints.tensors import first_line
+from keras_transfer.core.expect import expect, explaining
 
 log = logging.getLogger("keras_transfer")
 
@@ -56,11 +57,11 @@ def push_to_hub(
     rule = "`folder` must be a path. To upload a task, call its method `push_to_hub`."
     expect(isinstance(folder, (str, os.PathLike)), rule, folder=folder)
     folder = pathlib.Path(folder)
-    if not folder.is_dir() or not any(folder.iterdir()):
-        raise FileNotFoundError(f"`folder` must be a folder with a model's files. Received: folder={str(folder)!r}")
+    has_files, rule = folder.is_dir() and any(folder.iterdir()), "`folder` must be a folder with a model's files."
+    expect(has_files, rule, folder=str(folder), error=FileNotFoundError)
     api = check_repo_id(repo_id).HfApi(token=token)
     message = commit_message or f"Upload a model with keras_transfer {__version__}"
-    try:
+    with _uploading(repo_id):
         repo_id = api.create_repo(repo_id, private=private, repo_type="model", exist_ok=True).repo_id
         if revision is not None:
             api.create_branch(repo_id, branch=revision, repo_type="model", exist_ok=True)
@@ -74,8 +75,6 @@ def push_to_hub(
             repo_type="model",
             ignore_patterns=ignored,
         )
-    except Exception as error:  # The client raises a dozen types from three libraries.
-        raise _not_uploaded(repo_id, error) from error
     return commit.commit_url
 
 
@@ -84,18 +83,17 @@ def full_repo_id(repo_id, token):
     hub = check_repo_id(repo_id)
     if "/" in repo_id:
         return repo_id
-    try:
+    with _uploading(repo_id):
         return f"{hub.HfApi(token=token).whoami()['name']}/{repo_id}"
-    except Exception as error:
-        raise _not_uploaded(repo_id, error) from error
 
 
-def _not_uploaded(repo_id, error):
-    reason = str(error).strip().partition("\n")[0]
-    return RuntimeError(
-        "The model was not uploaded. Check the name, the network, and that your token can write to the repository "
-        f"(`hf auth login`). Received: repo_id={repo_id!r}, {type(error).__name__}: {reason}"
+def _uploading(repo_id):
+    """Explains the errors of the hub's client, which raises a dozen types from three libraries."""
+    rule = (
+        f"The model was not uploaded to {repo_id!r}. Check the name, the network, and that your token can write to the "
+        "repository (`hf auth login`)."
     )
+    return explaining(rule, error=RuntimeError, describe=first_line)
 
 
 def check_repo_id(repo_id):
@@ -104,13 +102,9 @@ def check_repo_id(repo_id):
     hint = f" Did you mean {repo_id.removeprefix('hf://')!r}?" if str(repo_id).startswith("hf://") else ""
     rule = f"`repo_id` must be 'name' or 'organization/name', of letters, digits, '-', '_' and '.'.{hint}"
     expect(is_name, rule, repo_id=repo_id)
-    try:
+    rule = f"Uploading {repo_id!r} requires huggingface_hub. Run `pip install huggingface-hub`."
+    with explaining(rule, ImportError, error=ImportError):
         import huggingface_hub
-    except ImportError as error:
-        raise ImportError(
-            "Uploading to the Hugging Face Hub requires huggingface_hub. Run `pip install huggingface-hub`. "
-            f"Received: repo_id={repo_id!r}"
-        ) from error
     return huggingface_hub
 
 

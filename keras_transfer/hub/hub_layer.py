@@ -53,8 +53,8 @@ class HubLayer(keras.layers.Layer):
             batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
         sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
-        **kwargs: `name`, and, as in Keras 2, `dtype` (of inputs that the module does not specify) and `input_shape` (not
-            needed).
+        **kwargs: `name`, and, as in Keras 2, `dtype` (of inputs that the module does not specify) and `input_shape`
+            (not needed).
 
     Inputs: What the module expects: strings `[batch]`, a dict of token ids `[batch, length]` and so on. Lists of Python
         values are converted.

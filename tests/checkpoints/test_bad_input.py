@@ -116,7 +116,7 @@ def test_a_truncated_safetensors_file_is_an_error(part, tmp_path):
     whole = file.read_bytes()
     header = int.from_bytes(whole[:8], "little")
     file.write_bytes(whole[: {"length": 4, "header": 8 + header // 2, "data": len(whole) - 4}[part]])
-    assert_error(tmp_path, r"model.safetensors is truncated or not a safetensors file", r"Received: [\d,]+ bytes")
+    assert_error(tmp_path, r"model.safetensors \([\d,]+ bytes\) is truncated or not a safetensors file")
 
 
 def test_a_missing_shard_is_an_error(tmp_path):
@@ -124,7 +124,7 @@ def test_a_missing_shard_is_an_error(tmp_path):
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "model-1.safetensors").write_bytes(b"")
-    assert_error(tmp_path, "names shards that do not exist. Received: model-2.safetensors")
+    assert_error(tmp_path, "must name shards that exist. Received: model-2.safetensors")
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
