@@ -11,26 +11,18 @@ import pathlib
 import re
 import reprlib
 import zlib
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
 import keras
 import numpy as np
 
 from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.core.expect import expect, expects, integer, one_of
+from keras_transfer.core.expect import expect, expects, explaining, integer, one_of
 from keras_transfer.core.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
 POLICIES = ("zeros", "mean", "random", "error")
-
-# Whether the files of a format begin with a header, and whether they are binary.
-FORMATS = {
-    "glove": (False, False),
-    "fasttext": (True, False),
-    "word2vec": (True, False),
-    "word2vec_binary": (True, True),
-}
 
 _OTHER_FILES = {
     b"PK\x03\x04": "a zip archive. Unpack it first",
@@ -45,6 +37,157 @@ _LONGEST_WORD = 4096  # bytes; a longer "word" in a binary file indicates a wron
 _CONTROL = re.compile(rb"[^\t\n\r\x20-\xff]")
 
 _NUMBER = re.compile(rb"[-+]?(\d+\.\d*|\.\d+|\d+)(e[-+]?\d+)?", re.IGNORECASE)
+
+
+# === Files: each format yields rows ===
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """Opens a file, and unzips it if it is gzipped."""
+    with open(path, "rb") as file:
+        if file.peek(2)[:2] != b"\x1f\x8b":
+            yield file
+            return
+        rule = f"{path} is truncated or not a gzip file. Download it again."
+        damage = explaining(rule, EOFError, gzip.BadGzipFile, zlib.error, error=CheckpointError)
+        with damage, gzip.open(file) as unzipped:
+            yield unzipped
+
+
+def _text_rows(file, path, dim, has_header):
+    for number, line in enumerate(file, 2 if has_header else 1):
+        where = f"{path}, line {number}"
+        line = line.rstrip(b" \r\n")  # fastText and word2vec end their lines with a space
+        spaces = line.count(b" ")
+        if dim is None:
+            dim = spaces
+        if spaces == dim > 0:
+            at = line.index(b" ")
+            word, numbers = line[:at], line[at + 1 :]
+        else:
+            word, numbers = _spaced_word(line, dim, where, has_header)
+        yield where, _decoded(word, where), functools.partial(_parsed, numbers, where)
+
+
+def _spaced_word(line, dim, where, has_header):
+    """Splits a row whose word contains spaces, as in some GloVe files, but not a row with too many numbers."""
+    parts = line.rsplit(b" ", dim) if dim else []
+    if len(parts) <= dim or not dim or _NUMBER.fullmatch(parts[0].rpartition(b" ")[2]):
+        hint = "as in the header" if has_header else "as in line 1. If the file has a header, pass its `format`"
+        rule = f"{where}: A row must have a word and {dim or 'some'} numbers, {hint}."
+        raise CheckpointError(f"{rule} Received: {line.count(b' ')} numbers after the word, {line[:60]!r}")
+    return parts[0], b" ".join(parts[1:])
+
+
+def _parsed(numbers, where):
+    try:
+        with np.errstate(over="ignore"):  # too large a number becomes infinite, which the caller reports
+            return np.array([float(number) for number in numbers.split(b" ")], "float32")
+    except ValueError as error:
+        raise CheckpointError(f"{where}: The word must be followed by numbers. Received: {error}") from error
+
+
+def _decoded(word, where):
+    try:
+        text = word.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{where}: Words must be UTF-8. Received: {word[:60]!r}") from error
+    if not text:
+        raise CheckpointError(f"{where}: The word is missing. Received: a row that begins with a space")
+    return text
+
+
+def _binary_rows(file, path, dim, has_header):
+    """Yields rows of a word, a space and `dim` float32 numbers, which some programs end with a line break."""
+    size, buffer, at, number = 4 * dim, b"", 0, 1
+    while True:
+        where, space = f"{path}, row {number}", buffer.find(b" ", at)
+        word = buffer[at : space if space >= 0 else None].lstrip(b"\n")
+        if len(word) > _LONGEST_WORD:
+            raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {word[:30]!r}")
+        end = space + 1 + size
+        if space >= 0 and end <= len(buffer):
+            yield where, _decoded(word, where), functools.partial(_from_bytes, buffer[space + 1 : end])
+            at, number = end, number + 1
+        elif more := file.read(_CHUNK):
+            buffer, at = buffer[at:] + more, 0
+        else:
+            break
+    left = buffer[at:].strip(b"\n")
+    rule = (
+        f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is truncated, or "
+        "the header is wrong."
+    )
+    expect(not left, rule, received=f"{len(left)} bytes", error=CheckpointError)
+
+
+def _from_bytes(vector):
+    return np.frombuffer(vector, "<f4").astype("float32")
+
+
+class Format(NamedTuple):
+    """A format of files of word vectors.
+
+    Attributes:
+        has_header: Boolean. Whether the first line has the number of words and the number of dimensions.
+        rows: Function of the open file after its header, its path, the number of dimensions, and `has_header`, that
+            yields what `read_rows` yields.
+    """
+
+    has_header: bool
+    rows: Callable
+
+
+FORMATS = {
+    "glove": Format(False, _text_rows),
+    "fasttext": Format(True, _text_rows),
+    "word2vec": Format(True, _text_rows),
+    "word2vec_binary": Format(True, _binary_rows),
+}
+
+
+def _read_rows(path, format, dim):
+    """Yields `(where, word, read)` for each row of a file, where `read()` returns its vector, float32 `[dim]`.
+
+    A word may contain spaces: it ends before the last `dim` numbers. All rows are counted and their widths checked. The
+    numbers are parsed only if `read` is called.
+
+    Args:
+        dim: Integer. Width of the vectors. `None` for the width in the header or in the first row.
+    """
+    with _opened(path) as file:
+        head = file.peek(_CHUNK)
+        expect(head.strip(), f"{path} contains no word vectors.", received="an empty file", error=CheckpointError)
+        other = next((what for magic, what in _OTHER_FILES.items() if head.startswith(magic)), None)
+        expect(
+            other is None, f"{path} must be text or word2vec's binary format.", received=other, error=CheckpointError
+        )
+        line, _, rest = head.partition(b"\n")
+        header = tuple(map(int, line.split())) if re.fullmatch(rb"\s*\d+\s+\d+\s*", line) else None
+        if format == "auto":
+            first = rest.partition(b"\n")[0].rstrip().rsplit(b" ", header[1] if header else 1)
+            is_text = len(first) > 1 and all(map(_NUMBER.fullmatch, first[1:]))
+            binary = not is_text and bool(_CONTROL.search(rest, 0, _LONGEST_WORD))
+            format = "glove" if header is None else "word2vec_binary" if binary else "word2vec"
+        has_header, rows_of = FORMATS[format]
+        count = None
+        if has_header:
+            rule = f"{path}, line 1: A {format} file must begin with the number of words and the number of dimensions."
+            expect(header is not None, rule, line[:60], error=CheckpointError)
+            count, width = header
+            rule = f"{path}: `embedding_dim` must be {width} as in the header, above 0."
+            expect(width >= 1 and dim in (None, width), rule, received=f"embedding_dim={dim}", error=CheckpointError)
+            dim = width
+            file.readline()
+        number = 0
+        for number, row in enumerate(rows_of(file, path, dim, has_header), 1):  # noqa: B007 (used after the loop)
+            yield row
+        rule = f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong."
+        expect(count in (None, number), rule, received=f"{number} rows", error=CheckpointError)
+
+
+# === Words and their vectors ===
 
 
 @dataclasses.dataclass
@@ -230,10 +373,9 @@ class WordVectors:
             words = pathlib.Path(words).read_text("utf-8").removesuffix("\n").split("\n")
         if isinstance(vectors, str | os.PathLike):
             source = vectors
-            try:
+            rule = f"{source} must be an .npy file of numbers."
+            with explaining(rule, ValueError, EOFError, error=CheckpointError):
                 vectors = np.load(vectors, mmap_mode="r")
-            except (ValueError, EOFError) as error:
-                raise CheckpointError(f"{source} must be an .npy file of numbers. Received: {error}") from error
         vectors, words = np.asanyarray(vectors), list(words)
         fits = vectors.ndim == 2 and len(vectors) == len(words) and vectors.dtype.kind in "fiu"
         received = f"{len(words)} words, {vectors.dtype} of shape {vectors.shape}"
@@ -379,8 +521,8 @@ class WordVectors:
         keras_transfer.checkpoints.WordVectors(["king", "queen"], [[1, 0.1], [1, 0.2]]).save("vectors.vec")
         ```
         """
-        if os.path.lexists(path) and not overwrite:
-            raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
+        rule = "The file exists. Pass another path or `overwrite=True`."
+        expect(overwrite or not os.path.lexists(path), rule, str(path), error=FileExistsError)
         rule = (
             "A word must not end in a space and a number, because its vector follows in the row. Replace the space, as "
             "in 'route_66'."
@@ -468,133 +610,3 @@ def _instead(unknown, known, count, seed):
         bound = np.sqrt(3) * known.std(axis=0, dtype="float64")
         return np.random.default_rng(seed).uniform(-bound, bound, (count, len(bound))).astype("float32")
     return np.zeros((count, known.shape[1]), "float32")
-
-
-def _read_rows(path, format, dim):
-    """Yields `(where, word, read)` for each row of a file, where `read()` returns its vector, float32 `[dim]`.
-
-    A word may contain spaces: it ends before the last `dim` numbers. All rows are counted and their widths checked. The
-    numbers are parsed only if `read` is called.
-
-    Args:
-        dim: Integer. Width of the vectors. `None` for the width in the header or in the first row.
-    """
-    with _opened(path) as file:
-        head = file.peek(_CHUNK)
-        expect(head.strip(), f"{path} contains no word vectors.", received="an empty file", error=CheckpointError)
-        other = next((what for magic, what in _OTHER_FILES.items() if head.startswith(magic)), None)
-        expect(
-            other is None, f"{path} must be text or word2vec's binary format.", received=other, error=CheckpointError
-        )
-        line, _, rest = head.partition(b"\n")
-        header = tuple(map(int, line.split())) if re.fullmatch(rb"\s*\d+\s+\d+\s*", line) else None
-        if format == "auto":
-            first = rest.partition(b"\n")[0].rstrip().rsplit(b" ", header[1] if header else 1)
-            is_text = len(first) > 1 and all(map(_NUMBER.fullmatch, first[1:]))
-            binary = not is_text and bool(_CONTROL.search(rest, 0, _LONGEST_WORD))
-            format = "glove" if header is None else "word2vec_binary" if binary else "word2vec"
-        has_header, binary = FORMATS[format]
-        count = None
-        if has_header:
-            rule = f"{path}, line 1: A {format} file must begin with the number of words and the number of dimensions."
-            expect(header is not None, rule, line[:60], error=CheckpointError)
-            count, width = header
-            rule = f"{path}: `embedding_dim` must be {width} as in the header, above 0."
-            expect(width >= 1 and dim in (None, width), rule, received=f"embedding_dim={dim}", error=CheckpointError)
-            dim = width
-            file.readline()
-        rows = _binary_rows(file, path, dim) if binary else _text_rows(file, path, dim, has_header)
-        number = 0
-        for number, row in enumerate(rows, 1):  # noqa: B007 (used after the loop)
-            yield row
-        rule = f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong."
-        expect(count in (None, number), rule, received=f"{number} rows", error=CheckpointError)
-
-
-@contextlib.contextmanager
-def _opened(path):
-    """Opens a file, and unzips it if it is gzipped."""
-    with open(path, "rb") as file:
-        if file.peek(2)[:2] != b"\x1f\x8b":
-            yield file
-            return
-        try:
-            with gzip.open(file) as unzipped:
-                yield unzipped
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise CheckpointError(
-                f"{path} is truncated or not a gzip file. Download it again. Received: {error}"
-            ) from error
-
-
-def _text_rows(file, path, dim, has_header):
-    for number, line in enumerate(file, 2 if has_header else 1):
-        where = f"{path}, line {number}"
-        line = line.rstrip(b" \r\n")  # fastText and word2vec end their lines with a space
-        spaces = line.count(b" ")
-        if dim is None:
-            dim = spaces
-        if spaces == dim > 0:
-            at = line.index(b" ")
-            word, numbers = line[:at], line[at + 1 :]
-        else:
-            word, numbers = _spaced_word(line, dim, where, has_header)
-        yield where, _decoded(word, where), functools.partial(_parsed, numbers, where)
-
-
-def _spaced_word(line, dim, where, has_header):
-    """Splits a row whose word contains spaces, as in some GloVe files, but not a row with too many numbers."""
-    parts = line.rsplit(b" ", dim) if dim else []
-    if len(parts) <= dim or not dim or _NUMBER.fullmatch(parts[0].rpartition(b" ")[2]):
-        hint = "as in the header" if has_header else "as in line 1. If the file has a header, pass its `format`"
-        raise CheckpointError(
-            f"{where}: A row must have a word and {dim or 'some'} numbers, {hint}. "
-            f"Received: {line.count(b' ')} numbers after the word, {line[:60]!r}"
-        )
-    return parts[0], b" ".join(parts[1:])
-
-
-def _parsed(numbers, where):
-    try:
-        with np.errstate(over="ignore"):  # too large a number becomes infinite, which the caller reports
-            return np.array([float(number) for number in numbers.split(b" ")], "float32")
-    except ValueError as error:
-        raise CheckpointError(f"{where}: The word must be followed by numbers. Received: {error}") from error
-
-
-def _decoded(word, where):
-    try:
-        text = word.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{where}: Words must be UTF-8. Received: {word[:60]!r}") from error
-    if not text:
-        raise CheckpointError(f"{where}: The word is missing. Received: a row that begins with a space")
-    return text
-
-
-def _binary_rows(file, path, dim):
-    """Yields rows of a word, a space and `dim` float32 numbers, which some programs end with a line break."""
-    size, buffer, at, number = 4 * dim, b"", 0, 1
-    while True:
-        where, space = f"{path}, row {number}", buffer.find(b" ", at)
-        word = buffer[at : space if space >= 0 else None].lstrip(b"\n")
-        if len(word) > _LONGEST_WORD:
-            raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {word[:30]!r}")
-        end = space + 1 + size
-        if space >= 0 and end <= len(buffer):
-            yield where, _decoded(word, where), functools.partial(_from_bytes, buffer[space + 1 : end])
-            at, number = end, number + 1
-        elif more := file.read(_CHUNK):
-            buffer, at = buffer[at:] + more, 0
-        else:
-            break
-    left = buffer[at:].strip(b"\n")
-    rule = (
-        f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is truncated, or "
-        "the header is wrong."
-    )
-    expect(not left, rule, received=f"{len(left)} bytes", error=CheckpointError)
-
-
-def _from_bytes(vector):
-    return np.frombuffer(vector, "<f4").astype("float32")
