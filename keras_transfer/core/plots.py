@@ -3,6 +3,8 @@
 import functools
 import io
 
+from keras_transfer.core.expect import explaining
+
 # The colors of Okabe and Ito (2008), each with a line style and a marker, so that color is not the only difference.
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 GREY = "#767676"
@@ -18,12 +20,9 @@ STYLES = (
 
 def new_axes(width=6.4, height=3.6):
     """Returns the axes of a new figure, `axes.figure`, which no window shows."""
-    try:
+    rule = "Plotting requires matplotlib. Install it with `pip install matplotlib`."
+    with explaining(rule, ImportError, error=ImportError):
         axes = _figure_class()(figsize=(width, height), layout="constrained").add_subplot()
-    except ImportError as error:
-        raise ImportError(
-            f"Plotting requires matplotlib. Install it with `pip install matplotlib`. Received: {error}"
-        ) from error
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 

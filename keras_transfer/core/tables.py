@@ -13,7 +13,7 @@ import re
 import zipfile
 
 from keras_transfer.core import lines
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, explaining
 from keras_transfer.core.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -53,14 +53,13 @@ class Table:
     """
 
     def __init__(self, path, separator=None, encoding=None, header=0, columns=None):
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(path)):
-            raise ValueError(
-                "The table must be a file. Download it with `keras.utils.get_file(origin=url)`, which returns its "
-                f"path, or pass `pandas.read_csv(url)`. Received: {path}"
-            )
+        rule = (
+            "The table must be a file. Download it with `keras.utils.get_file(origin=url)`, which returns its path, or "
+            "pass `pandas.read_csv(url)`."
+        )
+        expect(not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(path)), rule, received=path)
         self.path, self.header, self.fraction = pathlib.Path(path), header, 0.0
-        if not self.path.is_file():
-            raise FileNotFoundError(f"The table does not exist. Received: {path}")
+        expect(self.path.is_file(), "The table does not exist.", received=path, error=FileNotFoundError)
         self.encoding = _checked_encoding(encoding)
         rule = (
             "`separator` must be one character, such as ';' or a tab. Read other files with `pandas.read_csv(path, "
@@ -126,8 +125,8 @@ class Table:
         self.names = list(range(len(first)))
         if self.header is not None:
             self.names = [name or f"Unnamed: {place}" for place, name in enumerate(first)]
-        if len(set(self.names)) < len(self.names):
-            raise ValueError(f"{self.path}: The names of the columns must be unique. Received: {self.names}")
+        are_unique = len(set(self.names)) == len(self.names)
+        expect(are_unique, "The names of the columns must be unique.", self.names, where=self.path)
         self.blank = "\n" in [line.lstrip("\r") for line in head]
 
     def _set_rows(self, rows):
@@ -147,10 +146,8 @@ class Table:
         expected = "a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`"
         expect(is_text, f"Expected {expected}.", start[:16], where=self.path)
         if self.encoding is not None and self.encoding.startswith(("utf-16", "utf-32")):
-            try:
+            with explaining(f"Expected {self.encoding}.", UnicodeDecodeError, where=self.path):
                 return io.StringIO(file.read().decode(self.encoding).removeprefix("\ufeff"), newline="\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{self.path}: Expected {self.encoding}. Received: {error}") from None
         return lines.decode_lines(file, self.path, self.encoding or "utf-8", choose=True)
 
     def __iter__(self):
@@ -190,26 +187,22 @@ def looks_joined(labels):
 
 
 def _checked_encoding(encoding):
-    try:
+    rule = "`encoding` must be the name of an encoding, such as 'utf-8', 'cp1252', 'utf-16' or 'gb18030'."
+    with explaining(rule, LookupError, TypeError, describe=lambda cause: f"{encoding=}"):
         return None if encoding is None else codecs.lookup(encoding).name.replace("utf-8-sig", "utf-8")
-    except (LookupError, TypeError):
-        raise ValueError(
-            "`encoding` must be the name of an encoding, such as 'utf-8', 'cp1252', 'utf-16' or 'gb18030'. "
-            f"Received: encoding={encoding!r}"
-        ) from None
 
 
 def _read_excel(path, header):
     """Returns the rows of the first sheet of an Excel file as dicts."""
-    try:
+    missing = f"To read {path}, run `pip install pandas openpyxl`, or save it as CSV."
+    damaged = "Expected an Excel file. Save it as .csv, and read that."
+    with (
+        explaining(missing, ImportError, error=ImportError),
+        explaining(damaged, KeyError, OSError, ValueError, zipfile.BadZipFile, where=path),
+    ):
         import pandas
 
-        table = pandas.read_excel(path, header=header)
-    except ImportError as error:
-        raise ImportError(f"To read {path}, run `pip install pandas openpyxl`, or save it as CSV. {error}") from None
-    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: Expected an Excel file. Save it as .csv, and read that. Received: {error}") from None
-    return table.to_dict("records")
+        return pandas.read_excel(path, header=header).to_dict("records")
 
 
 def _find_separator(head, default):
@@ -320,23 +313,24 @@ def _opened(path):
         "Expected a file without gzip, because Parquet and Arrow files contain compressed columns. Decompress the file."
     )
     expect(suffix != ".gz", rule, received="a gzip file", where=path)
-    try:
+    with explaining(f"To read {path}, run `pip install pyarrow`.", ImportError, error=ImportError):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise ImportError(f"To read {path}, run `pip install pyarrow`.") from None
-    with contextlib.ExitStack() as stack:
-        try:
-            if suffix == ".parquet":
-                file = stack.enter_context(pyarrow.parquet.ParquetFile(path))
-                yield file.schema_arrow.names, lambda columns: file.iter_batches(columns=columns)
-                return
-            source = stack.enter_context(pyarrow.memory_map(str(path)))
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            reader = stack.enter_context((pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source))
-            batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-            yield reader.schema.names, lambda columns: (batch.select(columns) for batch in batches)
-        except (pyarrow.ArrowInvalid, OSError) as error:
-            kind = suffix[1:].title()
-            raise ValueError(f"{path}: Expected a complete {kind} file. Received: {error!s:.200}") from error
+    damage = explaining(
+        f"Expected a complete {suffix[1:].title()} file.",
+        pyarrow.ArrowInvalid,
+        OSError,
+        where=path,
+        describe=lambda cause: f"{cause!s:.200}",
+    )
+    with damage, contextlib.ExitStack() as stack:
+        if suffix == ".parquet":
+            file = stack.enter_context(pyarrow.parquet.ParquetFile(path))
+            yield file.schema_arrow.names, lambda columns: file.iter_batches(columns=columns)
+            return
+        source = stack.enter_context(pyarrow.memory_map(str(path)))
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        reader = stack.enter_context((pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source))
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        yield reader.schema.names, lambda columns: (batch.select(columns) for batch in batches)

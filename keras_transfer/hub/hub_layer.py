@@ -97,11 +97,8 @@ class HubLayer(keras.layers.Layer):
         sha256: str | None = None,
         **kwargs: Any,
     ):
-        if keras.backend.backend() != "tensorflow":
-            raise RuntimeError(
-                "A TF Hub module requires the TensorFlow backend. Set KERAS_BACKEND=tensorflow. "
-                f"Received: {keras.backend.backend()!r}"
-            )
+        rule, backend = "A TF Hub module requires the TensorFlow backend.", keras.backend.backend()
+        expect(backend == "tensorflow", f"{rule} Set KERAS_BACKEND=tensorflow.", backend, error=RuntimeError)
         # === Module ===
         handle = os.fspath(handle) if isinstance(handle, os.PathLike) else handle
         tags = None if tags is None else sorted([tags] if isinstance(tags, str) else tags)
