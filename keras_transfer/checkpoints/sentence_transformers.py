@@ -9,7 +9,6 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.tensors import expect, explaining, read_json, reading
-from keras_transfer.core.expect import integer
 
 # Names of poolings in `1_Pooling/config.json`, ours, and the keys that older versions write.
 _POOLINGS = {
@@ -235,20 +234,16 @@ def _pooling(config):
 
 
 def _read_settings(folder, found):
-    """Adds the prompts and the truncation of a folder to its `Modules`."""
+    """Adds the prompts and the truncation of a folder to its `Modules`. A `TextEmbedder` checks them."""
     file = folder / _SETTINGS
     settings = read_json(file) if file.exists() else {}
-    prompts, name, dim = (settings.get(key) for key in ("prompts", "default_prompt_name", "truncate_dim"))
-    prompts = {} if prompts is None else prompts
-    fits = isinstance(prompts, dict) and all(isinstance(text, str | None) for text in prompts.values())
-    expect(fits, f"`prompts` in {file} must be a dict of strings.", prompts)
-    rule = f"`default_prompt_name` in {file} must be one of {sorted(prompts)}."
-    expect(name is None or name in prompts, rule, name)
-    fits = dim is None or integer(1).is_met(dim)
-    expect(fits, f"`truncate_dim` in {file} must be an integer of at least 1.", dim)
+    prompts, name, found.truncate_dim = map(settings.get, ("prompts", "default_prompt_name", "truncate_dim"))
+    with reading(file):
+        prompts = {key: text or "" for key, text in dict(prompts or {}).items()}
     if any(prompts.values()):
-        found.prompts, found.default_prompt_name = {key: text or "" for key, text in prompts.items()}, name
-    found.truncate_dim = dim
+        found.prompts = prompts
+    if found.prompts or name not in prompts:  # Without texts, there are no prompts, and none is the default.
+        found.default_prompt_name = name
 
 
 def _write_json(path, content):

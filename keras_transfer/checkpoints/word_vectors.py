@@ -552,7 +552,6 @@ def _checked_words(words, name):
     expect(not wrong, f"`{name}` must contain non-empty strings without line breaks.", **{name: wrong[:3]})
     twice = [word for word, count in collections.Counter(words).items() if count > 1]
     expect(not twice, f"`{name}` must not contain duplicates.", duplicates=len(twice), words=twice[:3])
-    expect(words, f"`{name}` must not be empty.", **{name: words})
     return words
 
 
@@ -579,7 +578,7 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
             first.setdefault(word.casefold(), word)
     if duplicates:
         log.warning("%s: For %d duplicate words, the first vector is used: %s", source, len(duplicates), duplicates[:5])
-    rule = f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}."
+    rule = f"{source} must contain at least one word{'' if vocabulary is None else ' of `vocabulary`'}."
     expect(found, rule, received=f"vocabulary={reprlib.repr(vocabulary)}", error=CheckpointError)
     words = vocabulary or list(found)
     origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}

@@ -93,7 +93,7 @@ def test_a_missing_file_is_an_error(tmp_path):
     ("arguments", "message"),
     [
         ({"vocabulary": "king"}, "`vocabulary` must be a list of words. Received: vocabulary='king'"),
-        ({"vocabulary": []}, "`vocabulary` must not be empty"),
+        ({"vocabulary": []}, r"must contain at least one word of `vocabulary`. Received: vocabulary=\[\]"),
         ({"vocabulary": ["king", "king"]}, r"duplicates. Received: duplicates=1, words=\['king'\]"),
         ({"vocabulary": ["king", 3]}, r"must contain non-empty strings.*Received: vocabulary=\[3\]"),
         ({"vocabulary": ["king", ""]}, "must contain non-empty strings"),
