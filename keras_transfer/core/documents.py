@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from keras_transfer.core.arrays import is_lazy
 from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import decode_lines, incomplete, json_objects
-from keras_transfer.core.tables import ARROW, EXCEL, Table, column_names, record_batches
+from keras_transfer.core.tables import ARROW, EXCEL, Table
 
 _CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
 MAX_LINE = 2**22  # In bytes. A longer line is not text, and tokenizing it would need gigabytes.
@@ -75,10 +75,8 @@ def _read_file(path, text_column, documents):
     kind = suffixes[-1] if suffixes else ""
     if kind in (".jsonl", ".ndjson") or (kind == ".json" and _are_json_lines(path)):
         return _of_json_lines(path, text_column)
-    if kind in (".csv", ".tsv", ".json", *EXCEL):
+    if kind in (".csv", ".tsv", ".json", *EXCEL, *ARROW):
         return _of_table(path, text_column)
-    if kind in ARROW:
-        return _of_columns(path, text_column)
     return _by_line(path) if documents == "line" else _by_blank_line(path)
 
 
@@ -128,17 +126,10 @@ def _of_json_lines(path, text_column):
 
 
 def _of_table(path, text_column):
-    table = Table(path)
+    table = Table(path, columns=[text_column])
+    _check_column(text_column, table.names, path)
     for number, row in table:
         yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
-
-
-def _of_columns(path, text_column):
-    _check_column(text_column, column_names(path), path)
-    batches = record_batches(path, [text_column])
-    texts = itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-    for number, text in enumerate(texts, 1):
-        yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
 
 
 def _check_column(text_column, names, where):

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import csv
+import functools
 import io
 import itertools
 import json
@@ -78,11 +79,13 @@ class Table:
         fits = not self.typed or (separator is None and (header == 0 or name.endswith(EXCEL)))
         expect(fits, "`separator` and `header` are for files with separated fields.", path=path)
         if name.endswith(EXCEL):
-            self._set_rows(_read_excel(self.path, header))
+            rows = _read_excel(self.path, header)
+            self._set_rows(lambda: rows)
         elif name.endswith(ARROW):
             self.names = column_names(self.path)
             read = [name for name in self.names if columns is None or name in columns]
-            self._set_rows(row for batch in record_batches(self.path, read) for row in batch.to_pylist())
+            batches = functools.partial(record_batches, self.path, read)
+            self._set_rows(lambda: (row for batch in batches() for row in batch.to_pylist()))
         else:
             self._find(name, separator, found)
         if self.names is None:
@@ -105,7 +108,7 @@ class Table:
             self.kind, self.dialect = ".jsonl", None
             if not _is_json_lines(head, name):
                 rows, form = _records(lines.parse_json("".join(self._lines()), self.path, 1), self.path)
-                self._set_rows(rows)
+                self._set_rows(lambda: rows)
                 found += [form] if form else []
             return
         default = "\t" if name.endswith((".tsv", ".tab")) else ","
@@ -130,7 +133,8 @@ class Table:
         self.blank = "\n" in [line.lstrip("\r") for line in head]
 
     def _set_rows(self, rows):
-        self.rows, self.unit, self.kind, self.dialect = list(enumerate(rows)), "row", ".jsonl", None
+        """Sets a function that returns the rows of a file that is not read line by line."""
+        self.rows, self.unit, self.kind, self.dialect = rows, "row", ".jsonl", None
 
     def _lines(self):
         with lines.open_binary(self.path) as file:
@@ -152,7 +156,7 @@ class Table:
 
     def __iter__(self):
         if self.rows is not None:
-            yield from self.rows
+            yield from enumerate(self.rows())
             return
         with lines.open_binary(self.path) as file:
             size = max(file.seek(0, os.SEEK_END), 1)  # That of a compressed file is smaller.
