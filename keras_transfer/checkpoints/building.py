@@ -59,6 +59,38 @@ def part_for(architecture, cls, config, head=None):
     return part if is_named or not issubclass(own, cls) else architecture
 
 
+class Format:
+    """A checkpoint in one of the formats, whose description is read once for all its parts.
+
+    A format sets `architecture` and `config`, and overrides `readers`. Where a part has other files, it overrides the
+    method of that part.
+
+    Attributes:
+        folder: Path of the folder, which errors name.
+        architecture: `Architecture` of its encoder.
+        config: Dict of the settings of its encoder, with the names in `architecture`.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def readers(self):
+        """Returns a dict from the name of each tensor to a function that reads it."""
+        raise NotImplementedError
+
+    def encoder(self, cls, overrides, **wanted):
+        """Returns the encoder, and the `FoundHead` of a task or None, as `build` does."""
+        return build(self, cls, overrides, **wanted)
+
+    def preprocessor(self, word_level=False, **overrides):
+        """Returns the preprocessor, which may have to accept sentences as lists of words."""
+        return build_preprocessor(self.architecture, self.folder, **overrides)
+
+    def embedder(self):
+        """Returns the `Modules` for a `TextEmbedder`, or None for a format without them."""
+        return None
+
+
 def build_preprocessor(architecture, folder, **overrides):
     """Returns the preprocessor of an architecture from a folder with tokenizer files."""
     cls = architecture.preprocessor_class
@@ -78,24 +110,23 @@ def build_preprocessor(architecture, folder, **overrides):
         return load(folder, **overrides)
 
 
-def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None, new=False):
-    """Returns the encoder that a configuration describes, with its `checkpoint_report`, and its `FoundHead` or None.
+def build(checkpoint, cls, overrides, remarks=(), head=None, new=False):
+    """Returns the encoder of a checkpoint in a `Format`, with its report, and its `FoundHead` or None.
 
     Args:
-        read_tensors: Function that returns a dict from the name of a tensor to a function that reads it.
-        source: The checkpoint's name in errors.
         cls: Class. The encoder's class, or a base of it.
         head: String. `TaskHead.name` of the task that the encoder is for, or `None`.
         new: Boolean. Whether the task gets a new head.
     """
-    architecture = part_for(architecture, cls, config, head)
+    config, source = checkpoint.config, checkpoint.folder
+    architecture = part_for(checkpoint.architecture, cls, config, head)
     is_right, own = issubclass(architecture.encoder_class, cls), architecture.encoder_class
     expect(is_right, f"{source} is a checkpoint of {own.__name__}.", received=cls.__name__)
     cls = own
     check_arguments(cls.__name__, overrides, argument_names(cls))
     arguments = {**architecture.arguments(config, source), **overrides}
     with reading(source):
-        readers = read_tensors()
+        readers = checkpoint.readers()
     given_remarks = list(remarks)
     readers, remarks = _weights(architecture, readers, source), list(remarks)
     found = None if new else find_head(architecture, head, config, readers, source)

@@ -10,10 +10,15 @@ import pathlib
 import re
 from typing import Any
 
-from keras_transfer.checkpoints import google, huggingface, presets
+from keras_transfer.checkpoints import huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for, entries_of
-from keras_transfer.checkpoints.architectures import elmo, fastai
+from keras_transfer.checkpoints.architectures import elmo
+from keras_transfer.checkpoints.architectures.elmo import ElmoFolder
+from keras_transfer.checkpoints.architectures.fastai import FastaiFolder
+from keras_transfer.checkpoints.google import GoogleFolder
 from keras_transfer.checkpoints.heads import check_head, write_head
+from keras_transfer.checkpoints.huggingface import HuggingFaceFolder
+from keras_transfer.checkpoints.presets import Preset
 from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, files_in, first_line
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.names import did_you_mean
@@ -21,13 +26,8 @@ from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 # In this order: presets have a config.json too.
-FORMATS = {
-    "keras_hub": presets,
-    "huggingface": huggingface,
-    "google": google,
-    "elmo": elmo,
-    "fastai": fastai,
-}
+FORMATS = (Preset, HuggingFaceFolder, GoogleFolder, ElmoFolder, FastaiFolder)
+WRITERS = {"huggingface": huggingface.save, "elmo": elmo.save}  # by `Architecture.format`
 
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
@@ -153,7 +153,7 @@ class Checkpoint:
 
     def __init__(self, source):
         self.source, self.folder = source, source if presets.is_name(source) else resolve(source)
-        self._format = _format_of(self.folder)
+        self._opened = _opened(self.folder)
 
     def encoder(self, cls=Encoder, **overrides):
         """Returns the encoder; see `load`."""
@@ -167,7 +167,7 @@ class Checkpoint:
         """Returns the preprocessor; see `load_preprocessor`."""
         if sequence_length is not None:
             overrides["sequence_length"] = sequence_length
-        return self._format.load_preprocessor(self.folder, word_level, **overrides)
+        return self._opened.preprocessor(word_level, **overrides)
 
     def head_for(self, task, arguments, encoder=None, new=False, preprocessor=None):
         """Returns the `TaskParts` for a class of tasks.
@@ -180,8 +180,7 @@ class Checkpoint:
         """
         arguments, wanted, modules = dict(arguments), task.checkpoint_head, None
         labels = arguments.pop("labels", None)
-        if wanted.is_embedder and not new and hasattr(self._format, "modules_for"):
-            modules = self._format.modules_for(self.folder)
+        if wanted.is_embedder and not new and (modules := self._opened.embedder()) is not None:
             arguments = {**modules.of_embedder(), **arguments}
         cls, overrides = wanted.encoder_class or Encoder, {**wanted.encoder_arguments, **(encoder or {})}
         built, found = self._load(cls, overrides, head=wanted.name, new=new)
@@ -207,7 +206,7 @@ class Checkpoint:
 
     def _load(self, cls, overrides, **wanted):
         """Returns the encoder, which remembers its name on the hub for a model card, and the `FoundHead` or None."""
-        encoder, found = self._format.load(self.folder, cls, overrides, **wanted)
+        encoder, found = self._opened.encoder(cls, overrides, **wanted)
         attached = attached_to(encoder)
         self.report = attached.report
         if (name := hub_name(self.source)) is not None:
@@ -312,7 +311,7 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
     options = {"embedder": task} if vector else {}
     if preprocessor is not None and getattr(task, "target_preprocessor", None) is not None:
         options["target"] = task.target_preprocessor
-    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head, **options)
+    WRITERS[architecture.format](architecture, encoder, preprocessor, folder, overwrite, head, **options)
 
 
 def tensor_names(encoder):
@@ -342,11 +341,11 @@ def head_entries(task, action, advice):
     return check_head(architecture, task, action, advice).entries(task, architecture.model_type)
 
 
-def _format_of(source):
-    """Returns the module that reads a folder, or a name for KerasHub."""
-    for format in FORMATS.values():
+def _opened(source):
+    """Returns the `Format` that reads a folder, or a name for KerasHub."""
+    for format in FORMATS:
         if format.recognises(source):
-            return format
+            return format(source)
     raise CheckpointError(
         f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google), "
         f"options.json (ELMo), or *.pth (fastai). Received: {files_in(source)}"

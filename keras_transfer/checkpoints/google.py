@@ -3,7 +3,7 @@
 import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
-from keras_transfer.checkpoints.building import build, build_preprocessor
+from keras_transfer.checkpoints.building import Format
 from keras_transfer.checkpoints.tensors import expect, explaining, read_json
 from keras_transfer.core.lazy import tf
 
@@ -11,33 +11,24 @@ from keras_transfer.core.lazy import tf
 _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
 
 
-def recognises(folder):
-    """Returns whether a folder has this format."""
-    return (folder / "bert_config.json").exists()
+class GoogleFolder(Format):
+    """A folder with a TensorFlow checkpoint of BERT."""
 
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.config = read_json(folder / "bert_config.json")
+        self.architecture = architecture_of(self.config, folder, default="bert")
 
-def load(folder, cls, overrides, **wanted):
-    """Returns the encoder in a folder with a Google checkpoint, and the `FoundHead` of a task or None."""
-    architecture, config = _describe(folder)
-    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides, **wanted)
+    @staticmethod
+    def recognises(folder):
+        return (folder / "bert_config.json").exists()
 
-
-def load_preprocessor(folder, word_level=False, **overrides):
-    """Returns the preprocessor of a folder with a Google checkpoint."""
-    return build_preprocessor(_describe(folder)[0], folder, **overrides)
-
-
-def _describe(folder):
-    config = read_json(folder / "bert_config.json")
-    return architecture_of(config, folder, default="bert"), config
-
-
-def _readers(folder):
-    prefix = _prefix(folder)
-    with explaining(f"{prefix} must be a TensorFlow checkpoint."):
-        reader = tf.train.load_checkpoint(str(prefix))
-        names = reader.get_variable_to_shape_map()
-    return {_torch_name(name): lambda name=name: _read(reader, name) for name in names if not _OPTIMIZER.search(name)}
+    def readers(self):
+        prefix = _prefix(self.folder)
+        with explaining(f"{prefix} must be a TensorFlow checkpoint."):
+            reader = tf.train.load_checkpoint(str(prefix))
+            names = [name for name in reader.get_variable_to_shape_map() if not _OPTIMIZER.search(name)]
+        return {_torch_name(name): lambda name=name: _read(reader, name) for name in names}
 
 
 def _prefix(folder):

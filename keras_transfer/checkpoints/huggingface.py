@@ -5,11 +5,10 @@ import json
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, architecture_of, is_for_keras_hub
-from keras_transfer.checkpoints.building import build, build_preprocessor, part_for
+from keras_transfer.checkpoints.building import Format, build, build_preprocessor, part_for
 from keras_transfer.checkpoints.sentence_transformers import (
     check_lowercase,
     check_writable,
-    modules_of_embedder,
     read_modules,
     write_modules,
 )
@@ -35,33 +34,48 @@ def recognises(folder):
     return (folder / "config.json").exists() or (folder / "modules.json").exists()
 
 
-def load(folder, cls, overrides, **wanted):
-    """Returns the encoder in a Hugging Face folder, and the `FoundHead` of a task or None; see `building.build`."""
-    modules = read_modules(folder)
-    architecture, config = _describe(modules.folder)
-    pooling, remarks = modules.of_encoder()
-    overrides = {**pooling, **overrides}
-    generation = modules.folder / _GENERATION
-    settings = read_json(generation) if generation.exists() else None
-    encoder, found = build(
-        architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, **wanted
-    )
-    if settings is not None:
-        encoder.attached.files[_GENERATION] = settings
-    return encoder, found
+class HuggingFaceFolder(Format):
+    """A folder of Transformers or of sentence-transformers.
 
+    Attributes:
+        modules: `Modules`. The folder of the encoder, which has a folder of its own in sentence-transformers, and what
+            comes after it.
+        architecture: `Architecture`, or None for a folder that KerasHub converts.
+    """
 
-def modules_for(folder):
-    """Returns the `Modules` of a folder for a `TextEmbedder`."""
-    return modules_of_embedder(folder, _readers)
+    recognises = staticmethod(recognises)
 
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.modules = read_modules(folder)
+        self.config = read_json(self.modules.folder / "config.json")
+        self.architecture = None if is_for_keras_hub(self.config) else architecture_of(self.config, self.modules.folder)
 
-def load_preprocessor(folder, word_level=False, **overrides):
-    """Returns the preprocessor of a Hugging Face folder."""
-    folder = read_modules(folder).folder
-    preprocessor = build_preprocessor(_describe(folder)[0], folder, **overrides)
-    check_lowercase(folder, preprocessor)
-    return preprocessor
+    def readers(self):
+        return _readers(self.modules.folder)
+
+    def encoder(self, cls, overrides, **wanted):
+        pooling, remarks = self.modules.of_encoder()
+        generation = self.modules.folder / _GENERATION
+        settings = read_json(generation) if generation.exists() else None
+        encoder, found = build(self, cls, {**pooling, **overrides}, remarks, **wanted)
+        if settings is not None:
+            encoder.attached.files[_GENERATION] = settings
+        return encoder, found
+
+    def preprocessor(self, word_level=False, **overrides):
+        preprocessor = build_preprocessor(self.architecture, self.modules.folder, **overrides)
+        check_lowercase(self.modules.folder, preprocessor)
+        return preprocessor
+
+    def embedder(self):
+        self.modules.read_tensors = _readers
+        rule = (
+            f"A TextEmbedder cannot compute the embeddings of {self.folder}. Pass head='new' for an embedder with the "
+            "pooling that you choose."
+        )
+        expect(self.modules.problem is None, rule, received=self.modules.problem)
+        return self.modules
 
 
 def headers(folder):
@@ -71,8 +85,8 @@ def headers(folder):
     """
     from safetensors import safe_open
 
-    folder = read_modules(folder).folder
-    architecture, config = _describe(folder)
+    opened = HuggingFaceFolder(folder)
+    architecture, config, folder = opened.architecture, opened.config, opened.modules.folder
     architecture = None if architecture is None else part_for(architecture, Encoder, config)
     index, shapes = folder / "model.safetensors.index.json", {}
     rule = f"{folder} must contain model.safetensors or its shards, because other files have no header to read."
@@ -130,12 +144,6 @@ def _with_end(config, preprocessor):
     end = getattr(preprocessor.tokenizer, "eos_id", None)
     last = preprocessor.packing.end[-1:]
     return {**config, "eos_token_id": preprocessor.token_to_id(last[0]) if end is None and last else end}
-
-
-def _describe(folder):
-    """Returns the architecture and the configuration of a folder."""
-    config = read_json(folder / "config.json")
-    return None if is_for_keras_hub(config) else architecture_of(config, folder), config
 
 
 def _readers(folder):

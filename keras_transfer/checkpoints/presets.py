@@ -8,6 +8,7 @@ import pathlib
 import keras
 
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
+from keras_transfer.checkpoints.building import Format
 from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, read_json, reading
 from keras_transfer.core.names import did_you_mean, hint_for
 from keras_transfer.encoders import Encoder
@@ -51,12 +52,7 @@ def recognises(source):
 
 def converts(source):
     """Returns whether KerasHub converts a folder of Transformers, because no architecture here loads it."""
-    return is_for_keras_hub(_config_of(source))
-
-
-def _config_of(source):
-    """Returns the configuration of a folder, empty for a name or a folder without one."""
-    return {} if is_name(source) else _read_config(source) or {}
+    return Preset(source).is_converted
 
 
 def _read_config(folder):
@@ -66,80 +62,100 @@ def _read_config(folder):
         return config if isinstance(config, dict) else {}
 
 
-def load(source, cls=Encoder, overrides=None, **wanted):
-    """Returns the backbone of a preset, and None, since the heads of presets are not loaded.
+class Preset(Format):
+    """A preset of KerasHub: a folder, one that KerasHub converts, or a name that starts with `"keras_hub://"`."""
 
-    Args:
-        source: A folder, or a string that starts with `"keras_hub://"`.
-        cls: `Encoder`, or a class of KerasHub backbones.
-        overrides: Dict of arguments of the backbone, or of its `from_preset`, that differ from the preset's. Defaults
-            to `None`.
-        **wanted: What other formats load for a task, which is not used.
+    recognises = staticmethod(recognises)
 
-    Returns:
-        A `keras_hub.models.Backbone`, and None.
-    """
-    keras_hub = _import_keras_hub(source)
-    overrides, config = overrides or {}, _config_of(source)
-    if is_for_keras_hub(config):
-        _check_settings(source, config)
-        overrides = {**_epsilon(source, config), **overrides}
-    cls_in_hub = keras_hub.models.Backbone if cls is Encoder else cls
-    rule = f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
-    expect(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, received=f"{cls.__name__}.from_pretrained")
-    name = _name_for_keras_hub(source, keras_hub, config, weights=overrides.get("load_weights", True))
-    registered = keras.saving.get_registered_object(config.get("registered_name", ""))
-    _check_overrides(source, registered, overrides)  # before the weights are loaded
-    with _errors_of_keras_hub(source, "the backbone"):
-        backbone = cls_in_hub.from_preset(name, **overrides)
-    _check_inputs(source, backbone)
-    _check_overrides(source, type(backbone), overrides)
-    return backbone, None
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.config = {} if is_name(folder) else _read_config(folder) or {}
+        self.is_converted = is_for_keras_hub(self.config)
 
+    def encoder(self, cls, overrides, **wanted):
+        """Returns the backbone, a `keras_hub.models.Backbone`, and None, since the heads of presets are not loaded."""
+        source, config = self.folder, self.config
+        keras_hub = _import_keras_hub(source)
+        if self.is_converted:
+            _check_settings(source, config)
+            overrides = {**_epsilon(source, config), **overrides}
+        cls_in_hub = keras_hub.models.Backbone if cls is Encoder else cls
+        rule = (
+            f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with `Encoder.from_pretrained`."
+        )
+        expect(issubclass(cls_in_hub, keras_hub.models.Backbone), rule, received=f"{cls.__name__}.from_pretrained")
+        name = self._name(keras_hub, weights=overrides.get("load_weights", True))
+        registered = keras.saving.get_registered_object(config.get("registered_name", ""))
+        _check_overrides(source, registered, overrides)  # before the weights are loaded
+        with _errors_of_keras_hub(source, "the backbone"):
+            backbone = cls_in_hub.from_preset(name, **overrides)
+        _check_inputs(source, backbone)
+        _check_overrides(source, type(backbone), overrides)
+        return backbone, None
 
-def load_preprocessor(source, word_level=False, **overrides):
-    """Returns the preprocessor of a preset.
+    def preprocessor(self, word_level=False, **overrides):
+        """Returns the `keras_hub.models.TextClassifierPreprocessor`, which accepts no sentences as lists of words.
 
-    Args:
-        source: As for `load`.
-        word_level: Boolean. Whether the preprocessor must also accept sentences as lists of words. KerasHub's do not,
-            so the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece
-            tokenizer. The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the
-            original BERT. Defaults to `False`.
-        **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
+        If these must be accepted, it is a `BertPreprocessor` with the vocabulary and the settings of the WordPiece
+        tokenizer. The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the
+        original BERT. For a folder that KerasHub converts, it is a `TokenPreprocessor`, because KerasHub's tokenizers
+        are not exact.
+        """
+        source = self.folder
+        if self.is_converted:
+            with reading(f"The tokenizer of {source}"):
+                return TokenPreprocessor.load(source, **overrides)
+        keras_hub = _import_keras_hub(source)
+        name, options = self._name(keras_hub, weights=False), {} if word_level else overrides
+        with _errors_of_keras_hub(source, "a text classifier's preprocessor", ", or pass a preprocessor to the task"):
+            preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(name, **options)
+        if not word_level:
+            return preprocessor
+        tokenizer = preprocessor.tokenizer
+        rule = (
+            "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one "
+            "only for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
+            "`from_pretrained(source, preprocessor=...)`."
+        )
+        expect(_is_bert(tokenizer, keras_hub), rule, received=f"{source} with {type(tokenizer).__name__}")
+        settings = {
+            "sequence_length": preprocessor.sequence_length,
+            "lowercase": tokenizer.lowercase,
+            "strip_accents": tokenizer.strip_accents,
+        }
+        return BertPreprocessor(tokenizer.get_vocabulary(), **{**settings, **overrides})
 
-    Returns:
-        The `keras_hub.models.TextClassifierPreprocessor` of the preset, or a `BertPreprocessor`. For a folder that
-        KerasHub converts, a `TokenPreprocessor`, because KerasHub's tokenizers are not exact.
+    def _name(self, keras_hub, weights):
+        """Returns the string that `from_preset` accepts, after every check that does not need loading."""
+        source = self.folder
+        if not is_name(source):
+            self._check_files(weights)
+            # The path is absolute because KerasHub looks up a relative one among its built-in presets first.
+            return str(source.absolute())
+        name, known = source.removeprefix(PREFIX), keras_hub.models.Backbone.presets
+        exists = "://" in name or name in known or (pathlib.Path(name) / "config.json").is_file()
+        hint = "" if exists else did_you_mean(source, [f"{PREFIX}{each}" for each in known])
+        rule = (
+            "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
+            "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
+        )
+        expect(exists, f"{rule}{hint}", source)
+        return name
 
-    Raises:
-        CheckpointError: If KerasHub is not installed or cannot load the preset, if the preset has no preprocessor for
-            text classifiers, or if `word_level=True` and its tokenizer is not BERT's.
-    """
-    config = _config_of(source)
-    if is_for_keras_hub(config):
-        with reading(f"The tokenizer of {source}"):
-            return TokenPreprocessor.load(source, **overrides)
-    keras_hub = _import_keras_hub(source)
-    name = _name_for_keras_hub(source, keras_hub, config, weights=False)
-    options = {} if word_level else overrides
-    with _errors_of_keras_hub(source, "a text classifier's preprocessor", ", or pass a preprocessor to the task"):
-        preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(name, **options)
-    if not word_level:
-        return preprocessor
-    tokenizer = preprocessor.tokenizer
-    rule = (
-        "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one only "
-        "for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
-        "`from_pretrained(source, preprocessor=...)`."
-    )
-    expect(_is_bert(tokenizer, keras_hub), rule, received=f"{source} with {type(tokenizer).__name__}")
-    settings = {
-        "sequence_length": preprocessor.sequence_length,
-        "lowercase": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents,
-    }
-    return BertPreprocessor(tokenizer.get_vocabulary(), **{**settings, **overrides})
+    def _check_files(self, weights):
+        """Raises a `CheckpointError` for a folder without the files that KerasHub needs."""
+        folder, found = self.folder, sorted(path.name for path in self.folder.iterdir())
+        if self.is_converted:
+            rule = f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}."
+            expect(set(_TENSORS) & set(found), rule, received=found)
+            return
+        rule = (
+            f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
+            "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
+            f"'{PREFIX}hf://organization/name'."
+        )
+        expect("config.json" in found and (not weights or set(_WEIGHTS) & set(found)), rule, received=found)
+        read_json(folder / "config.json")
 
 
 def _import_keras_hub(source):
@@ -155,39 +171,6 @@ def _import_keras_hub(source):
             f"tensorflow-text match. Received: {source} and {_reason(error)}"
         ) from error
     return keras_hub
-
-
-def _name_for_keras_hub(source, keras_hub, config, weights):
-    """Returns the string that `from_preset` accepts, after every check that does not need loading."""
-    if not is_name(source):
-        _check_folder(source, config, weights)
-        # The path is absolute because KerasHub looks up a relative one among its built-in presets first.
-        return str(source.absolute())
-    name = source.removeprefix(PREFIX)
-    known = keras_hub.models.Backbone.presets
-    if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
-        raise CheckpointError(
-            "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
-            "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
-            f"{did_you_mean(source, [f'{PREFIX}{each}' for each in known])} Received: {source!r}"
-        )
-    return name
-
-
-def _check_folder(folder, config, weights):
-    """Raises a `CheckpointError` for a folder without the files that KerasHub needs."""
-    found = sorted(path.name for path in folder.iterdir())
-    if is_for_keras_hub(config):
-        rule = f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}."
-        expect(set(_TENSORS) & set(found), rule, received=found)
-        return
-    rule = (
-        f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
-        "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
-        f"'{PREFIX}hf://organization/name'."
-    )
-    expect("config.json" in found and (not weights or set(_WEIGHTS) & set(found)), rule, received=found)
-    read_json(folder / "config.json")
 
 
 def _check_settings(folder, config):

@@ -140,18 +140,6 @@ def read_modules(folder):
     return found
 
 
-def modules_of_embedder(folder, read_tensors):
-    """Returns the `Modules` of a folder for a `TextEmbedder`, given what reads the tensors of their folders."""
-    found = read_modules(folder)
-    found.read_tensors = read_tensors
-    rule = (
-        f"A TextEmbedder cannot compute the embeddings of {folder}. Pass head='new' for an embedder with the pooling "
-        "that you choose."
-    )
-    expect(found.problem is None, rule, received=found.problem)
-    return found
-
-
 def check_lowercase(folder, preprocessor):
     """Raises a `CheckpointError` if a folder lowercases its texts and its preprocessor does not."""
     file = folder / "sentence_bert_config.json"

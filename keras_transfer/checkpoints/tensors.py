@@ -10,7 +10,7 @@ import typing
 import keras
 import numpy as np
 
-from keras_transfer.core import expect as rules
+from keras_transfer.core import expect as forms
 from keras_transfer.core import files
 from keras_transfer.core.names import closest
 
@@ -22,8 +22,8 @@ class CheckpointError(ValueError):
 
 
 # The rules of checkpoints, in the form of all rules.
-expect = functools.partial(rules.expect, error=CheckpointError)
-explaining = functools.partial(rules.explaining, error=CheckpointError)
+expect = functools.partial(forms.expect, error=CheckpointError)
+explaining = functools.partial(forms.explaining, error=CheckpointError)
 read_json = functools.partial(files.read_json, error=CheckpointError)
 
 

@@ -3,7 +3,7 @@
 import functools
 import re
 
-from keras_transfer.core import expect as rules
+from keras_transfer.core import expect as forms
 
 
 class HubError(ValueError):
@@ -25,5 +25,5 @@ def shown(handle):
 
 
 # The rules of modules, in the form of all rules.
-expect = functools.partial(rules.expect, error=HubError)
-explaining = functools.partial(rules.explaining, error=HubError, describe=one_line)
+expect = functools.partial(forms.expect, error=HubError)
+explaining = functools.partial(forms.explaining, error=HubError, describe=one_line)

@@ -45,7 +45,7 @@ def moved_handles(handles: Mapping) -> Iterator[None]:
     finally:
         _moved.reset(token)
     unmet, rule = sorted(handles.keys() - met), "`handles` must occur in the loaded files, which contain"
-    expect(not unmet, f"{rule} {sorted(map(shown, met))}.", list(map(shown, unmet)))
+    expect(not unmet, f"{rule} {sorted(map(shown, met))}.", list(map(shown, unmet)), error=ValueError)
 
 
 def from_trusted_config(cls, config, safe_mode=None):
@@ -59,7 +59,7 @@ def from_trusted_config(cls, config, safe_mode=None):
         f"Loading runs the graph of the module {shown(handle)!r}, which can execute arbitrary code. If you trust it, "
         "pass safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() first."
     )
-    expect((in_safe_mode() if safe_mode is None else safe_mode) is False, rule, safe_mode=True)
+    expect((in_safe_mode() if safe_mode is None else safe_mode) is False, rule, safe_mode=True, error=ValueError)
     handles, met = _moved.get() or ({}, set())
     met.add(handle)
     if handle in handles:  # the new handle can be a folder, which has no checksum

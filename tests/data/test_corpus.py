@@ -366,7 +366,7 @@ def file(path, content):
 
 
 test_mistakes_of_building_are_errors = check_errors(
-    (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3 at position 0"),
+    (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3, position=0"),
     (
         lambda tmp_path: build(tmp_path / "c", pytest.importorskip("pandas").DataFrame({"text": ["a b"]})),
         "pass `table['text']`, or the values of the dict. Received: DataFrame with ['text']",

@@ -357,7 +357,7 @@ def test_an_unknown_signature_is_an_error_that_lists_those_of_both_graphs(folder
 def test_a_training_graph_with_unsaved_variables_is_an_error(tmp_path):
     module = tf1_modules.write(tmp_path / "module", tf1_modules.batch_norm)  # its checkpoint lacks the steps
     with pytest.raises(
-        HubError, match=r"must have saved values. Pass tags=\[\].* Received: no values for \['module/steps:0'\]"
+        HubError, match=r"must have saved values. Pass tags=\[\].* There are no values for \['module/steps:0'\]"
     ):
         HubLayer(module)
     assert len(HubLayer(module, trainable=True, tags=[]).weights) == 3

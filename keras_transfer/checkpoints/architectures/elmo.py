@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.building import Format
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, expect, files_in, read_json, reading, tensors_of
 from keras_transfer.core.files import atomic_folder
@@ -105,26 +105,43 @@ ELMO = register_architecture(
 )
 
 
-def recognises(folder):
-    """Returns whether the folder is one of this format."""
-    return (folder / OPTIONS).exists()
+class ElmoFolder(Format):
+    """A folder with ELMo's two files, and with the settings and words of a preprocessor in two others, if any."""
 
+    architecture = ELMO
 
-def load(folder, cls, overrides, **wanted):
-    """Returns the encoder in a folder with ELMo's two files, and the `FoundHead` of a language model or None."""
-    return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides, **wanted)
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.config = read_json(folder / OPTIONS)
 
+    @staticmethod
+    def recognises(folder):
+        return (folder / OPTIONS).exists()
 
-def load_preprocessor(folder, word_level=False, **overrides):
-    """Returns the preprocessor of a folder with ELMo's two files, with the settings and words of two others, if any."""
-    arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
-    settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
-    if (folder / VOCABULARY).exists():
-        settings["vocabulary"] = folder / VOCABULARY
-    inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.
-    others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
-    with reading(f"The preprocessor of {folder}", *others):
-        return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
+    def preprocessor(self, word_level=False, **overrides):
+        arguments, folder = ELMO.arguments(self.config, self.folder), self.folder
+        settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
+        if (folder / VOCABULARY).exists():
+            settings["vocabulary"] = folder / VOCABULARY
+        inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.
+        others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
+        with reading(f"The preprocessor of {folder}", *others):
+            return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
+
+    def readers(self):
+        import h5py
+
+        folder, arrays = self.folder, {}
+        found = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob("*weights*.hdf5"))
+        expect(len(found) == 1, f"{folder} must have one {WEIGHTS}.", received=files_in(folder))
+
+        def take(name, item):
+            if isinstance(item, h5py.Dataset):
+                arrays[name] = item[...]
+
+        with reading(f"{found[0]} must be an HDF5 file, but it"), h5py.File(found[0], "r") as file:
+            file.visititems(take)
+        return {name: lambda array=array: array for name, array in arrays.items()}
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
@@ -146,20 +163,3 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
         with h5py.File(temporary / WEIGHTS, "w") as file:
             for name, tensor in tensors.items():
                 file[name] = tensor
-
-
-def _readers(folder):
-    """Returns a dict from the path of each array in the HDF5 file to a function that returns it."""
-    import h5py
-
-    found = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob("*weights*.hdf5"))
-    expect(len(found) == 1, f"{folder} must have one {WEIGHTS}.", received=files_in(folder))
-    arrays = {}
-
-    def take(name, item):
-        if isinstance(item, h5py.Dataset):
-            arrays[name] = item[...]
-
-    with reading(f"{found[0]} must be an HDF5 file, but it"), h5py.File(found[0], "r") as file:
-        file.visititems(take)
-    return {name: lambda array=array: array for name, array in arrays.items()}

@@ -1,12 +1,13 @@
 """fastai's AWD-LSTMs: weights that torch has pickled, and the vocabulary in a pickle, which are only read."""
 
 import dataclasses
+import functools
 import re
 
 import numpy as np
 
 from keras_transfer.checkpoints.architectures.awd_lstm import AWD_LSTM
-from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.building import Format
 from keras_transfer.checkpoints.tensors import expect, files_in, read_strings, read_torch, reading
 from keras_transfer.text import BEGIN_TEXT, DEFAULT_LENGTH, FastaiTokenizer, LengthError, Packing, TokenPreprocessor
 
@@ -26,38 +27,51 @@ FASTAI = dataclasses.replace(
 )
 
 
-def recognises(folder):
-    """Returns whether the folder is one of this format. In 2018, the files of weights were called *.h5."""
-    return any(folder.glob("*.pth")) or (any(folder.glob("*.h5")) and any(folder.glob("*.pkl")))
+class FastaiFolder(Format):
+    """A folder with the weights of a model of fastai, and perhaps its vocabulary."""
 
+    architecture = FASTAI
 
-def load(folder, cls, overrides, **wanted):
-    """Returns the encoder in a folder of fastai, and the `FoundHead` of a language model or None."""
-    tensors = _tensors(folder)
-    config = _configuration(tensors, folder)
-    words = _vocabulary(folder)
-    if words is not None:
-        rule = f"The vocabulary of {folder} must have a token for each of the {config['vocab_size']} embeddings."
-        expect(len(words) == config["vocab_size"], rule, received=f"{len(words)} tokens")
-    readers = {name: lambda tensor=tensor: tensor for name, tensor in tensors.items()}
-    return build(FASTAI, config, lambda: readers, folder, cls, overrides, **wanted)
+    @staticmethod
+    def recognises(folder):
+        """Returns whether the folder is one of this format. In 2018, the files of weights were called *.h5."""
+        return any(folder.glob("*.pth")) or (any(folder.glob("*.h5")) and any(folder.glob("*.pkl")))
 
+    @functools.cached_property
+    def words(self):
+        """The tokens in the order of their ids, or None if the folder has none."""
+        path = _only(self.folder, "*.pkl")
+        return None if path is None else read_strings(path)
 
-def load_preprocessor(folder, word_level=False, *, sequence_length=None, split="whitespace", name=None):
-    """Returns the preprocessor of a folder of fastai, for texts that `fastai_texts` has prepared."""
-    words = _vocabulary(folder)
-    rule = f"{folder} must have a *.pkl with the vocabulary (itos). Pass `preprocessor=None` for prepared ids."
-    expect(words is not None, rule, received=files_in(folder))
-    missing = [token for token in ("xxunk", "xxpad", BEGIN_TEXT, "xxmaj", "xxup") if token not in words]
-    rule = (
-        f"The vocabulary of {folder} must have the tokens of fastai 1. Others belong to other rules for texts. Pass "
-        "`preprocessor=None` for prepared ids."
-    )
-    expect(not missing, rule, received=f"no {', '.join(missing)}")
-    others = () if sequence_length is None else (LengthError,)  # the user's, not the folder's
-    with reading(f"The vocabulary of {folder}", *others):
-        length = DEFAULT_LENGTH if sequence_length is None else sequence_length
-        return TokenPreprocessor(FastaiTokenizer(words), Packing(pad="xxpad"), length, split=split, name=name)
+    @functools.cached_property
+    def tensors(self):
+        return _tensors(self.folder)
+
+    @property
+    def config(self):
+        config = _configuration(self.tensors, self.folder)
+        fits = self.words is None or len(self.words) == config["vocab_size"]
+        rule = f"The vocabulary of {self.folder} must have a token for each of the {config['vocab_size']} embeddings."
+        expect(fits, rule, received=f"{len(self.words or ())} tokens")
+        return config
+
+    def readers(self):
+        return {name: lambda tensor=tensor: tensor for name, tensor in self.tensors.items()}
+
+    def preprocessor(self, word_level=False, *, sequence_length=None, split="whitespace", name=None):
+        """Returns the preprocessor, for texts that `fastai_texts` has prepared."""
+        rule = f"{self.folder} must have a *.pkl with the vocabulary (itos). Pass `preprocessor=None` for prepared ids."
+        expect(self.words is not None, rule, received=files_in(self.folder))
+        missing = [token for token in ("xxunk", "xxpad", BEGIN_TEXT, "xxmaj", "xxup") if token not in self.words]
+        rule = (
+            f"The vocabulary of {self.folder} must have the tokens of fastai 1. Others belong to other rules for "
+            "texts. Pass `preprocessor=None` for prepared ids."
+        )
+        expect(not missing, rule, received=f"no {', '.join(missing)}")
+        others = () if sequence_length is None else (LengthError,)  # the user's, not the folder's
+        with reading(f"The vocabulary of {self.folder}", *others):
+            length = DEFAULT_LENGTH if sequence_length is None else sequence_length
+            return TokenPreprocessor(FastaiTokenizer(self.words), Packing(pad="xxpad"), length, split=split, name=name)
 
 
 def _only(folder, *patterns):
@@ -65,12 +79,6 @@ def _only(folder, *patterns):
     found = next(filter(None, (sorted(folder.glob(pattern)) for pattern in patterns)), [])
     expect(len(found) < 2, f"{folder} must have one file of a kind.", received=", ".join(path.name for path in found))
     return found[0] if found else None
-
-
-def _vocabulary(folder):
-    """Returns the tokens in the order of their ids, or None if the folder has none."""
-    path = _only(folder, "*.pkl")
-    return None if path is None else read_strings(path)
 
 
 def _tensors(folder):
