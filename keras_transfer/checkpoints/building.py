@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import OF_LABELS, other_settings
 from keras_transfer.checkpoints.heads import Head, check_supported, find_head
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, fill, log, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, fill, log, raising, reading
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.layers import replaced_weights
 from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
@@ -106,7 +106,7 @@ def build_preprocessor(architecture, folder, **overrides):
         f"The tokenizer of {folder} cannot be read. A task loads without it for prepared ids: "
         "`from_pretrained(source, preprocessor=None)`."
     )
-    with explaining(rule, FileNotFoundError), reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
+    with raising(rule, FileNotFoundError), reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
         return load(folder, **overrides)
 
 

@@ -19,7 +19,7 @@ from keras_transfer.checkpoints.google import GoogleFolder
 from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.huggingface import HuggingFaceFolder
 from keras_transfer.checkpoints.presets import Preset
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, files_in, first_line
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, files_in, first_line, raising
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.encoders import Encoder, attached_to, is_quantized
@@ -106,12 +106,12 @@ def _packaged(name):
 
 def _fetch(source):
     rule = f"Downloading {source} requires huggingface_hub. Run `pip install huggingface-hub`."
-    with explaining(rule, ImportError):
+    with raising(rule, ImportError):
         import huggingface_hub
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "*_Pooling/*", "*_Dense/*", "*.model"]
     rule = f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder."
-    with explaining(rule, describe=first_line):  # The client raises a dozen types from three libraries.
+    with raising(rule, describe=first_line):  # The client raises a dozen types from three libraries.
         folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
         if not list(pathlib.Path(folder).rglob("*.safetensors")):
             folder = huggingface_hub.snapshot_download(

@@ -4,7 +4,7 @@ import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.building import Format
-from keras_transfer.checkpoints.tensors import expect, explaining, read_json
+from keras_transfer.checkpoints.tensors import expect, raising, read_json
 from keras_transfer.core.lazy import tf
 
 # Variables of the optimizer in a checkpoint of the pretraining.
@@ -25,7 +25,7 @@ class GoogleFolder(Format):
 
     def readers(self):
         prefix = _prefix(self.folder)
-        with explaining(f"{prefix} must be a TensorFlow checkpoint."):
+        with raising(f"{prefix} must be a TensorFlow checkpoint."):
             reader = tf.train.load_checkpoint(str(prefix))
             names = [name for name in reader.get_variable_to_shape_map() if not _OPTIMIZER.search(name)]
         return {_torch_name(name): lambda name=name: _read(reader, name) for name in names}
@@ -48,6 +48,6 @@ def _torch_name(name):
 
 
 def _read(reader, name):
-    with explaining(f"The checkpoint is damaged. The tensor {name} cannot be read."):
+    with raising(f"The checkpoint is damaged. The tensor {name} cannot be read."):
         tensor = reader.get_tensor(name)
     return tensor.T if name.endswith("/kernel") else tensor

@@ -9,7 +9,7 @@ import keras
 
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
 from keras_transfer.checkpoints.building import Format
-from keras_transfer.checkpoints.tensors import CheckpointError, expect, explaining, read_json, reading
+from keras_transfer.checkpoints.tensors import CheckpointError, expect, raising, read_json, reading
 from keras_transfer.core.names import did_you_mean, hint_for
 from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
@@ -225,7 +225,7 @@ def _is_bert(tokenizer, keras_hub):
 def _errors_of_keras_hub(source, what, advice=""):
     """Turns every error of KerasHub and what it uses into one that says what failed to load and what to check."""
     advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
-    return explaining(f"KerasHub cannot load {what} of the preset {source}: {advice}.", describe=_reason)
+    return raising(f"KerasHub cannot load {what} of the preset {source}: {advice}.", describe=_reason)
 
 
 def _reason(error):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import expect, explaining, read_json, reading
+from keras_transfer.checkpoints.tensors import expect, raising, read_json, reading
 
 # Names of poolings in `1_Pooling/config.json`, ours, and the keys that older versions write.
 _POOLINGS = {
@@ -106,7 +106,7 @@ def read_modules(folder):
     if not file.exists():
         return Modules(folder)
     content = read_json(file, list)
-    with explaining(f"{file} must be sentence-transformers' list of modules."):
+    with raising(f"{file} must be sentence-transformers' list of modules."):
         modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in content]
         found = Modules(modules[0][1])
     modules = [module for module in modules if module[0] != "Dropout"]  # It has no effect in prediction.
@@ -132,7 +132,7 @@ def read_modules(folder):
             if activation not in _ACTIVATIONS:
                 found.problem = found.problem or f"the activation {activation!r} of its Dense is not supported"
                 continue
-            with explaining(f"{path / 'config.json'} must have a number as `out_features`, and not {config}."):
+            with raising(f"{path / 'config.json'} must have a number as `out_features`, and not {config}."):
                 settings = {"units": int(config["out_features"]), "use_bias": bool(config.get("bias", True))}
             found.dense.append({**settings, "activation": _ACTIVATIONS[activation]})
             found.dense_folders.append(path)

@@ -23,7 +23,7 @@ class CheckpointError(ValueError):
 
 # The rules of checkpoints, in the form of all rules.
 expect = functools.partial(forms.expect, error=CheckpointError)
-explaining = functools.partial(forms.explaining, error=CheckpointError)
+raising = functools.partial(forms.raising, error=CheckpointError)
 read_json = functools.partial(files.read_json, error=CheckpointError)
 
 
@@ -131,7 +131,7 @@ def read_safetensors(files):
     for file in files:
         size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
         rule = f"{file} ({size}) is truncated or not a safetensors file. Download it again."
-        with explaining(rule, SafetensorError, OSError, ValueError):
+        with raising(rule, SafetensorError, OSError, ValueError):
             handle = safe_open(file, framework="numpy")
             for name in handle.keys():  # noqa: SIM118 (not a dict)
                 readers[name] = lambda handle=handle, name=name: handle.get_tensor(name)
@@ -149,11 +149,9 @@ def shard_files(index):
 
 def read_torch(file, advice):
     """Returns what a file that torch has pickled contains, if that is tensors in plain containers."""
-    with explaining(
-        f"Reading the torch pickle {file} requires torch. Run `pip install torch`, or {advice}.", ImportError
-    ):
+    with raising(f"Reading the torch pickle {file} requires torch. Run `pip install torch`, or {advice}.", ImportError):
         import torch
-    with explaining(f"`torch.load(weights_only=True)` cannot read {file}."):  # for a broken or a malicious pickle
+    with raising(f"`torch.load(weights_only=True)` cannot read {file}."):  # for a broken or a malicious pickle
         return torch.load(file, map_location="cpu", weights_only=True)
 
 

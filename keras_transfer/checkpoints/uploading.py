@@ -7,7 +7,7 @@ import re
 
 from keras_transfer.checkpoints.model_card import CARD, is_written_here
 from keras_transfer.checkpoints.tensors import first_line
-from keras_transfer.core.expect import expect, explaining
+from keras_transfer.core.expect import expect, raising
 
 log = logging.getLogger("keras_transfer")
 
@@ -93,7 +93,7 @@ def _uploading(repo_id):
         f"The model was not uploaded to {repo_id!r}. Check the name, the network, and that your token can write to the "
         "repository (`hf auth login`)."
     )
-    return explaining(rule, error=RuntimeError, describe=first_line)
+    return raising(rule, error=RuntimeError, describe=first_line)
 
 
 def check_repo_id(repo_id):
@@ -103,7 +103,7 @@ def check_repo_id(repo_id):
     rule = f"`repo_id` must be 'name' or 'organization/name', of letters, digits, '-', '_' and '.'.{hint}"
     expect(is_name, rule, repo_id=repo_id)
     rule = f"Uploading {repo_id!r} requires huggingface_hub. Run `pip install huggingface-hub`."
-    with explaining(rule, ImportError, error=ImportError):
+    with raising(rule, ImportError, error=ImportError):
         import huggingface_hub
     return huggingface_hub
 

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.core.expect import expect, expects, explaining, integer, one_of
+from keras_transfer.core.expect import expect, expects, integer, one_of, raising
 from keras_transfer.core.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
@@ -50,7 +50,7 @@ def _opened(path):
             yield file
             return
         rule = f"{path} is truncated or not a gzip file. Download it again."
-        damage = explaining(rule, EOFError, gzip.BadGzipFile, zlib.error, error=CheckpointError)
+        damage = raising(rule, EOFError, gzip.BadGzipFile, zlib.error, error=CheckpointError)
         with damage, gzip.open(file) as unzipped:
             yield unzipped
 
@@ -374,7 +374,7 @@ class WordVectors:
         if isinstance(vectors, str | os.PathLike):
             source = vectors
             rule = f"{source} must be an .npy file of numbers."
-            with explaining(rule, ValueError, EOFError, error=CheckpointError):
+            with raising(rule, ValueError, EOFError, error=CheckpointError):
                 vectors = np.load(vectors, mmap_mode="r")
         vectors, words = np.asanyarray(vectors), list(words)
         fits = vectors.ndim == 2 and len(vectors) == len(words) and vectors.dtype.kind in "fiu"

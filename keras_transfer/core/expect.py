@@ -60,8 +60,8 @@ def expect(is_met, rule, /, *unnamed, error=ValueError, where=None, received=Non
 
 
 @contextlib.contextmanager
-def explaining(rule, *causes, error=ValueError, where=None, describe=lambda cause: f"{type(cause).__name__}: {cause}"):
-    """Turns some exceptions within the block, by default all, into an error with a rule and their description."""
+def raising(rule, *causes, error=ValueError, where=None, describe=lambda cause: f"{type(cause).__name__}: {cause}"):
+    """A context in which some exceptions, by default all, become the cause of an error with a rule."""
     try:
         yield
     except Exception as cause:

@@ -9,7 +9,7 @@ import pathlib
 import secrets
 import tempfile
 
-from keras_transfer.core.expect import expect, explaining
+from keras_transfer.core.expect import expect, raising
 
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 WEIGHT_FACTS = "facts"  # The name under which files of weights have what describes their model.
@@ -150,7 +150,7 @@ def _check_free(folder, overwrite):
 
 def read_json(path, expected=dict, error=ValueError):
     """Returns the content of a JSON file, an object (`expected=dict`) or an array (`expected=list`)."""
-    with explaining(f"{path} must be a JSON file.", OSError, ValueError, error=error):
+    with raising(f"{path} must be a JSON file.", OSError, ValueError, error=error):
         value = json.loads(pathlib.Path(path).read_text("utf-8"))
     rule = f"{path} must contain a JSON {'object' if expected is dict else 'array'}."
     expect(isinstance(value, expected), rule, received=type(value).__name__, error=error)

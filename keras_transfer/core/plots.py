@@ -3,7 +3,7 @@
 import functools
 import io
 
-from keras_transfer.core.expect import explaining
+from keras_transfer.core.expect import raising
 
 # The colors of Okabe and Ito (2008), each with a line style and a marker, so that color is not the only difference.
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
@@ -21,7 +21,7 @@ STYLES = (
 def new_axes(width=6.4, height=3.6):
     """Returns the axes of a new figure, `axes.figure`, which no window shows."""
     rule = "Plotting requires matplotlib. Install it with `pip install matplotlib`."
-    with explaining(rule, ImportError, error=ImportError):
+    with raising(rule, ImportError, error=ImportError):
         axes = _figure_class()(figsize=(width, height), layout="constrained").add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return axes

@@ -14,7 +14,7 @@ import re
 import zipfile
 
 from keras_transfer.core import lines
-from keras_transfer.core.expect import expect, explaining
+from keras_transfer.core.expect import expect, raising
 from keras_transfer.core.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -150,7 +150,7 @@ class Table:
         expected = "a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`"
         expect(is_text, f"Expected {expected}.", start[:16], where=self.path)
         if self.encoding is not None and self.encoding.startswith(("utf-16", "utf-32")):
-            with explaining(f"Expected {self.encoding}.", UnicodeDecodeError, where=self.path):
+            with raising(f"Expected {self.encoding}.", UnicodeDecodeError, where=self.path):
                 return io.StringIO(file.read().decode(self.encoding).removeprefix("\ufeff"), newline="\n")
         return lines.decode_lines(file, self.path, self.encoding or "utf-8", choose=True)
 
@@ -192,7 +192,7 @@ def looks_joined(labels):
 
 def _checked_encoding(encoding):
     rule = "`encoding` must be the name of an encoding, such as 'utf-8', 'cp1252', 'utf-16' or 'gb18030'."
-    with explaining(rule, LookupError, TypeError, describe=lambda cause: f"{encoding=}"):
+    with raising(rule, LookupError, TypeError, describe=lambda cause: f"{encoding=}"):
         return None if encoding is None else codecs.lookup(encoding).name.replace("utf-8-sig", "utf-8")
 
 
@@ -201,8 +201,8 @@ def _read_excel(path, header):
     missing = f"To read {path}, run `pip install pandas openpyxl`, or save it as CSV."
     damaged = "Expected an Excel file. Save it as .csv, and read that."
     with (
-        explaining(missing, ImportError, error=ImportError),
-        explaining(damaged, KeyError, OSError, ValueError, zipfile.BadZipFile, where=path),
+        raising(missing, ImportError, error=ImportError),
+        raising(damaged, KeyError, OSError, ValueError, zipfile.BadZipFile, where=path),
     ):
         import pandas
 
@@ -317,10 +317,10 @@ def _opened(path):
         "Expected a file without gzip, because Parquet and Arrow files contain compressed columns. Decompress the file."
     )
     expect(suffix != ".gz", rule, received="a gzip file", where=path)
-    with explaining(f"To read {path}, run `pip install pyarrow`.", ImportError, error=ImportError):
+    with raising(f"To read {path}, run `pip install pyarrow`.", ImportError, error=ImportError):
         import pyarrow
         import pyarrow.parquet
-    damage = explaining(
+    damage = raising(
         f"Expected a complete {suffix[1:].title()} file.",
         pyarrow.ArrowInvalid,
         OSError,

@@ -11,7 +11,7 @@ import stat
 import tempfile
 
 from keras_transfer.hub.archives import CHUNK, find_module, unpack, why_incomplete
-from keras_transfer.hub.errors import HubError, expect, explaining, shown
+from keras_transfer.hub.errors import HubError, expect, raising, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Cache:
         )
         size = 0
         # urllib, http.client, ssl and TensorFlow raise a dozen types.
-        with explaining(rule), open_source() as source:
+        with raising(rule), open_source() as source:
             while part := source.read(CHUNK):
                 size += len(part)
                 if size > self.max_bytes:

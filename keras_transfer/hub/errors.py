@@ -26,4 +26,4 @@ def shown(handle):
 
 # The rules of modules, in the form of all rules.
 expect = functools.partial(forms.expect, error=HubError)
-explaining = functools.partial(forms.explaining, error=HubError, describe=one_line)
+raising = functools.partial(forms.raising, error=HubError, describe=one_line)

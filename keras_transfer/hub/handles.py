@@ -14,7 +14,7 @@ from keras_transfer.core.expect import Rule, expects, integer
 from keras_transfer.core.lazy import tf
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
-from keras_transfer.hub.errors import HubError, expect, explaining, shown
+from keras_transfer.hub.errors import HubError, expect, raising, shown
 from keras_transfer.keras_internals import hub_modules
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -84,7 +84,7 @@ def resolve(
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
     expect("://" not in str(folder), "The cache must be a local folder. Pass `cache_dir`.", folder)
     cache = Cache(pathlib.Path(folder), sha256 and sha256.lower(), max_bytes)
-    with explaining(f"Cannot read the module {shown(handle)!r} or write the cache {folder}.", OSError):
+    with raising(f"Cannot read the module {shown(handle)!r} or write the cache {folder}.", OSError):
         if path := resolve_with_registered(handle):
             return _from_resolver(path, handle, cache)
         scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", handle)
@@ -140,7 +140,7 @@ def _from_kaggle(name):
         f"kagglehub cannot download the module {name!r}, and there is no folder with its name. Check the name and the "
         "network. Without network access, pass the path of a downloaded folder or archive."
     )
-    with explaining(rule):  # kagglehub raises its own types, types of requests and Python's
+    with raising(rule):  # kagglehub raises its own types, types of requests and Python's
         folder = kagglehub.model_download(name)
     return _check_complete(pathlib.Path(folder))
 
@@ -176,7 +176,7 @@ def _from_tensorflow(url, cache):
         f"Cannot read the module {shown(url)!r}. Expected a folder, an archive, a name on Kaggle, or a URL with "
         "file://, http(s):// or a scheme that TensorFlow reads (gs://)."
     )
-    with explaining(rule, tf.errors.OpError):
+    with raising(rule, tf.errors.OpError):
         is_module = any(tf.io.gfile.exists(f"{folder}/{name}") for name in ("saved_model.pb", "saved_model.pbtxt"))
     expect(is_module, "The folder of a module must contain saved_model.pb.", shown(url))
     return folder
@@ -220,7 +220,7 @@ def resolve_with_registered(handle):
     """
     for resolver in registered_resolvers():
         who = f"The resolver {type(resolver).__name__}, registered with tensorflow_hub,"
-        with explaining(f"{who} failed for {shown(handle)!r}."):  # user code
+        with raising(f"{who} failed for {shown(handle)!r}."):  # user code
             is_supported = resolver.is_supported(handle)
             path = resolver(handle) if is_supported else None
         if not is_supported:

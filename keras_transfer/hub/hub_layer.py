@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import expect, explaining, one_line, shown
+from keras_transfer.hub.errors import expect, one_line, raising, shown
 from keras_transfer.hub.module import load, open_module
 from keras_transfer.hub.tensors import as_tensors, describe, placeholders, spec_of, symbolic, with_shape
 from keras_transfer.hub.tf1_module import is_loaded_tf1_module, open_loaded_tf1_module, open_tf1_module
@@ -284,7 +284,7 @@ class HubLayer(keras.layers.Layer):
         rule = "A `HubLayer` can be saved only if `handle` is a string or a path. Pass it instead of the loaded object."
         expect(isinstance(self.handle, str), rule, handle=self.handle)
         rule = f"A `HubLayer` can be saved only if its `arguments` are JSON values, and not {self.arguments}."
-        with explaining(rule, TypeError):
+        with raising(rule, TypeError):
             json.dumps(self.arguments)
         config = super().get_config()
         del config["dtype"]

@@ -5,7 +5,7 @@ import functools
 import threading
 
 from keras_transfer.core.lazy import tf
-from keras_transfer.hub.errors import expect, explaining
+from keras_transfer.hub.errors import expect, raising
 from keras_transfer.hub.module import Module, load, open_module
 from keras_transfer.keras_internals import hub_modules, unrecorded
 
@@ -98,7 +98,7 @@ def _load_for_training(folder, loaded):
             f"All variables of the training graph of {folder} must have saved values. Pass tags=[] to train the graph "
             f"for prediction instead. There are no values for {sorted(own)}."
         )
-        with explaining(rule, tf.errors.OpError):
+        with raising(rule, tf.errors.OpError):
             second.restore(f"{folder}/variables/variables")
     return second
 

@@ -13,12 +13,12 @@ from keras_transfer.core.expect import (
     FRACTION,
     expect,
     expects,
-    explaining,
     integer,
     list_of,
     number,
     one_of,
     optional,
+    raising,
 )
 from tests.errors import rule
 
@@ -100,12 +100,12 @@ def test_a_value_without_a_name_is_shown_as_it_is():
         expect(False, "Expected a name.", "a", b=1)
 
 
-def test_an_exception_that_a_rule_explains_is_its_cause():
-    rule, message = explaining("Expected JSON.", KeyError, error=RuntimeError, where="x.json"), "x.json: Expected JSON."
+def test_an_exception_of_a_block_is_the_cause_of_its_rule():
+    rule, message = raising("Expected JSON.", KeyError, error=RuntimeError, where="x.json"), "x.json: Expected JSON."
     with pytest.raises(RuntimeError, match=f"{message} Received: KeyError: 'a'$") as error, rule:
         raise KeyError("a")
     assert isinstance(error.value.__cause__, KeyError)
-    with pytest.raises(ZeroDivisionError), explaining("Expected JSON.", KeyError):
+    with pytest.raises(ZeroDivisionError), raising("Expected JSON.", KeyError):
         raise ZeroDivisionError
 
 
