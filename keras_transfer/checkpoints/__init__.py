@@ -18,9 +18,7 @@ from keras_transfer.checkpoints.architecture import architecture_for
 from keras_transfer.checkpoints.checkpoint import (
     encoder_entries,
     head_entries,
-    head_prefixes,
     open_checkpoint,
-    plain_name,
     save,
     tensor_names,
 )

@@ -324,17 +324,6 @@ def encoder_entries(encoder):
     return entries_of(encoder, architecture_for(encoder).tensors)
 
 
-def plain_name(encoder, name):
-    """Returns the name of a tensor in a checkpoint of the encoder with any head as its table has it."""
-    return architecture_for(encoder).plain_name(name)
-
-
-def head_prefixes(encoder):
-    """Returns the prefix of the tensors of an encoder in a checkpoint with a head, and the prefixes of all heads."""
-    architecture = architecture_for(encoder)
-    return architecture.prefix, tuple(part for parts in architecture.head_prefixes.values() for part in parts)
-
-
 def head_entries(task, action, advice):
     """Returns an `Entry` for each weight of the head of a task."""
     architecture = architecture_for(task.encoder)

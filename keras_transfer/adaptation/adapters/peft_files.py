@@ -16,7 +16,7 @@ from keras_transfer.adaptation.adapters.ia3 import IA3
 from keras_transfer.adaptation.adapters.lora import LoRA
 from keras_transfer.adaptation.adapters.places import block_names, blocks_of, dense_targets
 from keras_transfer.adaptation.adapters.settings import check_head_settings, head_settings
-from keras_transfer.checkpoints import encoder_entries, head_entries, head_prefixes, plain_name, tensor_names
+from keras_transfer.checkpoints import architecture_for, encoder_entries, head_entries, tensor_names
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import EncoderDecoder, TransformerStack
@@ -93,8 +93,10 @@ def read(model, encoder, folder):
             changes[f"{name}.weight"] = functools.partial(changed_weight, config, name, parts)
         else:
             inside[name] = modules[module], parts
-    of_head = {name: changes.pop(name) for name in list(changes) if name.startswith(head_prefixes(encoder)[1])}
-    changes = {plain_name(encoder, name): change for name, change in changes.items()}
+    architecture = architecture_for(encoder)
+    prefixes = sum(architecture.head_prefixes.values(), ())
+    of_head = {name: changes.pop(name) for name in list(changes) if name.startswith(prefixes)}
+    changes = {architecture.plain_name(name): change for name, change in changes.items()}
     places, copies = _copies(encoder, changes, folder)
     kind, found = _FORMATS[config["peft_type"]].read(config, inside, folder)
     kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
@@ -247,7 +249,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     [kind], [peft_type], modules = kinds, found, modules_of(encoder)
     prefix, tensors, task_type, metadata = "", {}, None, {"format": "pt"}
     if model is not encoder:
-        prefix, task_type = head_prefixes(encoder)[0], _TASK_TYPES.get(model.checkpoint_head.name)
+        prefix, task_type = architecture_for(encoder).prefix, _TASK_TYPES.get(model.checkpoint_head.name)
         tensors = {} if model.head_is_pretrained else _written_head(model, task_type, head)
         if names := head_settings(model).get("label_names"):
             metadata["label_names"] = json.dumps(names)
