@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import types
 from collections.abc import Callable, Mapping
 
 import keras
@@ -134,17 +135,12 @@ class Architecture:
             CheckpointError: If the configuration cannot be loaded. The error lists all problems.
         """
         problems = [
-            f"`{key}` must be {wanted!r}. Received: {_received(config, key, self.assumed)}"
-            for key, wanted in self.fixed.items()
-            if get_setting(config, key, self.assumed.get(key, wanted)) != wanted
-        ]
-        problems += [
             f"`{other}` must be equal to `{key}`. Received: {other}={config[other]!r} and {key}={config[key]!r}"
             for other, key in self.synonyms.items()
             if None not in (config.get(other), config.get(key)) and config[other] != config[key]
         ]
-        found, more = read_settings(self.settings, config)
-        check_all(f"The configuration of {source} does not match {self.encoder_class.__name__}:", problems + more)
+        found, more = read_settings(self.settings, config, self.fixed, self.assumed)
+        check_all(f"The configuration of {source} does not match {self.encoder_class.__name__}:", more + problems)
         return self.read(found, config)
 
     def configuration(self, encoder: keras.Model) -> dict:
@@ -327,12 +323,6 @@ def check_covered(entries, weights, model_type, owner):
     expect(not left, rule, received=f"no tensors for {left[:5]}")
 
 
-def _received(config, key, assumed):
-    """Returns the value of a setting, or what the original assumes if it is missing, for an error."""
-    value = get_setting(config, key)
-    return f"no {key}, for which the original assumes {assumed[key]!r}" if value is None else repr(value)
-
-
 def _find(owner, path):
     """Returns a list of `(indices, layer or variable)` for everything that a path leads to, possibly nothing."""
     if owner is None or not path:
@@ -362,9 +352,19 @@ def _entries_of_layer(layer, names):
 # === Tables of settings, read in both directions ===
 
 
-def read_settings(settings, config):
-    """Returns a dict of the arguments that a configuration describes, and a list of sentences on its problems."""
+def read_settings(settings, config, fixed, assumed=types.MappingProxyType({})):
+    """Returns a dict of the arguments that a configuration describes, and a list of sentences on its problems.
+
+    The tables are those of an `Architecture` or a `Head`.
+    """
     found, problems = {}, []
+    for key, wanted in fixed.items():
+        value = get_setting(config, key)
+        if (assumed.get(key, wanted) if value is None else value) != wanted:
+            received = (
+                repr(value) if value is not None else f"no {key}, for which the original assumes {assumed[key]!r}"
+            )
+            problems.append(f"`{key}` must be {wanted!r}. Received: {received}")
     for argument, key, default, *names in settings:
         required = isinstance(default, type)
         default = default if required or not callable(default) else default(config)

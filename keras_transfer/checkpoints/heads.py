@@ -123,12 +123,7 @@ class FoundHead:
         """Returns the arguments of the task."""
         rule = f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass {_NEW}."
         expect(not given.get("siamese"), rule, received="siamese=True")
-        found, problems = read_settings(self.head.settings, self.config)
-        problems += [
-            f"`{key}` must be {wanted!r}. Received: {self.config[key]!r}"
-            for key, wanted in self.head.fixed.items()
-            if self.config.get(key, wanted) != wanted
-        ]
+        found, problems = read_settings(self.head.settings, self.config, self.head.fixed)
         check_all(f"The head of {self.source} cannot be loaded:", problems)
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
         if self.head.own_table is not None:
