@@ -10,7 +10,7 @@ import keras
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
 from keras_transfer.checkpoints.building import Format
 from keras_transfer.checkpoints.tensors import CheckpointError, expect, raising, read_json, reading
-from keras_transfer.core.names import did_you_mean, hint_for
+from keras_transfer.core.names import closest, hint_for
 from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
@@ -134,7 +134,8 @@ class Preset(Format):
             return str(source.absolute())
         name, known = source.removeprefix(PREFIX), keras_hub.models.Backbone.presets
         exists = "://" in name or name in known or (pathlib.Path(name) / "config.json").is_file()
-        hint = "" if exists else did_you_mean(source, [f"{PREFIX}{each}" for each in known])
+        near = None if exists else closest(name, known)
+        hint = "" if near is None else f" Did you mean '{PREFIX}{near}'?"
         rule = (
             "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
             "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
