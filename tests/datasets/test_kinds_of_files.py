@@ -376,3 +376,22 @@ def test_the_call_of_the_page_reads_several_splits(tmp_path):
     path = write(tmp_path, "train.csv", fields())
     data = datasets.read_table({"train": path, "validation": path}, "text", "label")
     assert data.label_names == ["ham", "spam"] and data.validation.texts == TEXTS
+
+
+def test_a_parquet_file_is_read_a_batch_at_a_time(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    path, read = tmp_path / "a.parquet", []
+    parquet.write_table(pyarrow.table({"text": TEXTS}), path)
+    of_file = tables.record_batches
+
+    def record_batches(path, columns):
+        for batch in of_file(path, columns):
+            read.append(batch)
+            yield batch
+
+    monkeypatch.setattr(tables, "record_batches", record_batches)
+    table = tables.Table(path)
+    assert table.names == ["text"] and not read
+    assert list(table) == [(number, {"text": text}) for number, text in enumerate(TEXTS)] and len(read) == 1
