@@ -138,7 +138,7 @@ def test_of_several_processes_only_the_first_one_uploads(index, url, api, monkey
 def test_what_the_hub_refuses_is_one_error(api):
     api.refuses = hub.errors.HfHubHTTPError.__new__(hub.errors.HfHubHTTPError)
     api.refuses.args = ("403 Forbidden\nmore",)
-    with pytest.raises(RuntimeError, match=r"`hf auth login`\). Received: repo_id='me/reviews', HfHubHTTPError: "):
+    with pytest.raises(RuntimeError, match=r"to 'me/reviews'.*`hf auth login`\). Received: HfHubHTTPError: "):
         classifier().push_to_hub("me/reviews")
 
 
