@@ -76,7 +76,7 @@ class Modules:
         found = {name: getattr(self, name) for name in ("dense", "truncate_dim", "prompts", "default_prompt_name")}
         if self.dense:
             found |= {"pooling": self.pooling, "normalize": self.normalize}
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in found.items() if value not in (None, [], {})}
 
     def load_into(self, task):
         """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers."""
