@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.encoders import Encoder, encode
-from tests.helpers import outputs_of, save_and_load
+from tests.helpers import outputs_of, run_encoder_test, save_and_load
 from tests.samples import REFERENCES
 
 FIXTURES = REFERENCES / "architectures"
@@ -27,8 +27,9 @@ def with_hidden_states(encoder):
 
 
 def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
-    """Checks an architecture: states, layer groups, both round trips and `.keras`, against a folder of its original.
+    """Checks an architecture against a folder of its original: states, layer groups, both round trips and `.keras`.
 
+    `run_encoder_test` checks its encoder with the sizes of this folder, so that a new encoder needs no other test.
     Files are checked on TensorFlow, and those of BERT, GPT-2 and XLNet on every backend.
 
     Args:
@@ -60,6 +61,7 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     if pooled is not None:
         np.testing.assert_allclose(ours["pooled"], pooled, rtol=0, atol=tolerance)
 
+    run_encoder_test(type(encoder), {**encoder.settings, "initializer_range": 0.3})
     groups = layer_groups(encoder)
     names = ["embeddings", *(f"block_{i}" for i in range(len({id(block) for block in encoder.blocks})))]
     names += [name for name, value in (("final_norm", sequence), ("pooler", pooled)) if value is not None]

@@ -130,12 +130,9 @@ def encoder_inputs(encoder, token_ids, real=None):
     """Returns an encoder's inputs as a dict of int32 arrays, the first `real` tokens of each row real."""
     token_ids = np.array(token_ids, "int32")
     mask = np.arange(token_ids.shape[1])[None] < (token_ids.shape[1] if real is None else real)
-    inputs = {
-        "token_ids": token_ids,
-        "segment_ids": np.zeros_like(token_ids),
-        "padding_mask": np.broadcast_to(mask, token_ids.shape).astype("int32"),
-    }
-    return {name: inputs[name] for name in encoder.input}
+    mask = np.broadcast_to(mask, token_ids.shape).astype("int32")
+    inputs = {"token_ids": token_ids, "padding_mask": mask}
+    return {name: inputs.get(name, np.zeros_like(token_ids)) for name in encoder.input}
 
 
 def in_graph(signature, *columns):

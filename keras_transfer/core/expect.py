@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from keras_transfer.core.names import check_arguments, did_you_mean
-from keras_transfer.core.saved_arguments import accepted_arguments
+from keras_transfer.core.names import argument_names, check_arguments, did_you_mean
 
 F = TypeVar("F")
 _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say. A wrong name may leave another missing.
@@ -139,10 +138,10 @@ def _called(function, *owner):
     if isinstance(function, type):
         name, owner = "__init__", (function,)
     elif "." not in function.__qualname__.rpartition("<locals>.")[2]:
-        return name, accepted_arguments([function])
+        return name, argument_names(function)
     cls = owner[0] if isinstance(owner[0], type) else type(owner[0])
     called = cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
-    return called, accepted_arguments(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    return called, argument_names(cls, name, of_keras=True)
 
 
 def integer(least: int | None = None, most: int | None = None) -> Rule:

@@ -69,15 +69,27 @@ def hint_for(name, known):
     return did_you_mean(name, [each for each in known if each.isidentifier()]) if found is None else f" {found[1]}"
 
 
-def argument_names(cls):
-    """Returns the names of the arguments of the constructors of a class and of its bases, except those of Keras."""
-    bases = [base for base in cls.__mro__ if "__init__" in vars(base) and not base.__module__.startswith("keras.")]
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = [
-        each for base in bases if base is not object for each in inspect.signature(base.__init__).parameters.values()
-    ]
-    names = dict.fromkeys(each.name for each in parameters if each.kind in kinds)
-    return [name for name in names if name != "self"]
+def argument_names(function, method="__init__", *, of_keras=False):
+    """Returns the names of the arguments of a function, or of a method of a class, by default of its constructor.
+
+    Where a method accepts `**kwargs`, it passes them on, so the names of the next base's arguments follow.
+
+    Args:
+        of_keras: Boolean. Whether the methods of Keras's own classes count.
+    """
+    functions = [getattr(function, "__func__", function)]
+    if isinstance(function, type):
+        owners = [base for base in function.__mro__ if method in vars(base)]
+        owners = [base for base in owners if of_keras or not base.__module__.startswith("keras.")]
+        functions = [getattr(vars(base)[method], "__func__", vars(base)[method]) for base in owners]
+    names = []
+    for each in functions:
+        parameters = inspect.signature(each).parameters.values()
+        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        names += [parameter.name for parameter in parameters if parameter.kind not in several]
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return [name for name in dict.fromkeys(names) if name not in ("self", "cls")]
 
 
 def check_arguments(what, given, known):

@@ -1,18 +1,6 @@
-"""The arguments of functions and constructors, and the classes that Keras saves by them."""
+"""The classes that Keras saves by the arguments of their constructors."""
 
-import inspect
-
-
-def accepted_arguments(functions):
-    """Returns the names of the arguments that a function accepts, or passes on to the next ones by `**kwargs`."""
-    known = []
-    for function in functions:
-        parameters = inspect.signature(getattr(function, "__func__", function)).parameters.values()
-        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        known += [each.name for each in parameters if each.kind not in several]
-        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
-            break
-    return [name for name in known if name not in ("self", "cls")]
+from keras_transfer.core.names import argument_names
 
 
 class SavedByArguments:
@@ -27,8 +15,7 @@ class SavedByArguments:
     assets: tuple[str, ...] = ()
 
     def get_config(self):
-        constructors = [vars(base)["__init__"] for base in type(self).__mro__ if "__init__" in vars(base)]
-        names = [name for name in accepted_arguments(constructors) if name not in self.assets]
+        names = [name for name in argument_names(type(self), of_keras=True) if name not in self.assets]
         if type(self).get_config is not SavedByArguments.get_config:  # A subclass adds what it keeps elsewhere.
             names = [name for name in names if hasattr(self, name)]
         return {name: _saved(getattr(self, name)) for name in names}

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.door import NamesElsewhere
 from keras_transfer.core.expect import expect, one_of
 from keras_transfer.distribute import write_together
@@ -381,14 +382,6 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
 
 def check_ids(encoder, arrays):
     """Raises a `ValueError` if ids are not rows of the encoder's tables; a negative id would count from the end."""
-    for name in ("token_ids", "decoder_token_ids"):
-        ids = arrays.get(name)
-        if ids is not None and ids.dtype.kind not in "iub" and (ids != np.round(ids)).any():
-            place = tuple(np.argwhere(ids != np.round(ids))[0].tolist())
-            raise ValueError(f"`{name}` must be integers. Received: {ids[place]} at position {place}")
-        for table in () if ids is None else encoder.layers:
-            if isinstance(table, PositionEmbedding):
-                table.check_length(ids.shape[-1])
     decoder = getattr(encoder, "decoder", None)
     counts = {
         "token_ids": getattr(encoder, "vocabulary_size", None),
@@ -397,14 +390,16 @@ def check_ids(encoder, arrays):
     }
     for name, count in counts.items():
         ids = arrays.get(name)
-        if ids is None or ids.dtype.kind not in "iu" or not ids.size or not count:
+        if ids is None:
             continue
-        if ids.min() < 0 or ids.max() >= count:
-            place = tuple(np.argwhere((ids < 0) | (ids >= count))[0].tolist())
-            raise ValueError(
-                f"`{name}` must be from 0 to {count - 1}, because the encoder has {count} of them. "
-                f"Received: {ids[place]} at position {place}"
-            )
+        if ids.dtype.kind not in "iub":
+            expect_each(ids == np.round(ids), f"`{name}` must be integers.", ids)
+        elif count:
+            rule = f"`{name}` must be from 0 to {count - 1}, because the encoder has {count} of them."
+            expect_each((ids >= 0) & (ids < count), rule, ids)
+        for table in encoder.layers if name != "segment_ids" else ():
+            if isinstance(table, PositionEmbedding):
+                table.check_length(ids.shape[-1])
 
 
 def initializer_on(encoder):

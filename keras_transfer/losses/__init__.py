@@ -3,7 +3,11 @@
 import sys
 
 from keras_transfer.core.door import open_door
-from keras_transfer.losses.classification import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from keras_transfer.losses.classification import (
+    IntegerLabelsLoss,
+    SmoothedCrossentropy,
+    SparseCategoricalFocalCrossentropy,
+)
 from keras_transfer.losses.distances import ContrastiveLoss, CosineSimilarityLoss, TripletLoss
 from keras_transfer.losses.learning_without_forgetting import LearningWithoutForgettingLoss
 from keras_transfer.losses.matryoshka import MatryoshkaLoss
@@ -12,6 +16,7 @@ from keras_transfer.losses.multiple_negatives import MultipleNegativesRankingLos
 __all__ = [
     "ContrastiveLoss",
     "CosineSimilarityLoss",
+    "IntegerLabelsLoss",
     "LearningWithoutForgettingLoss",
     "MatryoshkaLoss",
     "MultipleNegativesRankingLoss",

@@ -9,10 +9,35 @@ from keras_transfer.core.expect import FRACTION, expects, number
 from keras_transfer.core.saved_arguments import SavedByArguments
 
 
-class _OfIntegers(SavedByArguments, keras.losses.Loss):
-    """A Keras loss for one-hot labels, adapted to integer labels `[batch]` and logits `[batch, classes]`."""
+class IntegerLabelsLoss(SavedByArguments, keras.losses.Loss):
+    """Base class of losses of logits for integer labels, made from losses that Keras has only for one-hot labels.
+
+    A subclass implements `of_one_hot`. Tasks recognize it by its base class: they check labels and metrics for it, and
+    leave out unused places, such as padding. Its config consists of the constructor's arguments, which are attributes.
+
+    Args:
+        reduction: String. How the losses of a batch are reduced. Defaults to `"sum_over_batch_size"`.
+        name: String. Name of the loss. Defaults to `None`, the name of the class.
+        dtype: Dtype of the computation. Defaults to `None`, Keras's global float type.
+
+    Call arguments:
+        - `y_true`: Integers `[batch]` or `[batch, length]`.
+        - `y_pred`: Logits with one more axis, `[..., classes]`.
+
+    Example:
+    ```python
+    class BrierLoss(keras_transfer.losses.IntegerLabelsLoss):
+        def of_one_hot(self, y_true, y_pred):
+            return keras.ops.sum((keras.ops.softmax(y_pred) - y_true) ** 2, axis=-1)
+
+    float(BrierLoss()([0, 1], [[2.0, 0.0], [1.0, 0.0]]))  # 0.549
+    ```
+    """
 
     takes_integers = True  # `tasks` check labels and metrics by it.
+
+    def __init__(self, *, reduction: str = "sum_over_batch_size", name: str | None = None, dtype: Any = None):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
@@ -22,9 +47,21 @@ class _OfIntegers(SavedByArguments, keras.losses.Loss):
             ops.one_hot(ops.cast(y_true, "int32"), ops.shape(y_pred)[-1], dtype=y_pred.dtype), y_pred
         )
 
+    def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the loss for labels that are one-hot vectors.
+
+        Args:
+            y_true: Tensor `[..., classes]`.
+            y_pred: Tensor `[..., classes]`. Logits.
+
+        Returns:
+            A tensor of shape `[...]`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `of_one_hot`.")
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer", name="SparseFocalCrossentropy")
-class SparseCategoricalFocalCrossentropy(_OfIntegers):
+class SparseCategoricalFocalCrossentropy(IntegerLabelsLoss):
     """Focal loss of logits for integer labels, which gives less weight to texts that are already classified well.
 
     The cross-entropy of a text is multiplied by `(1 - p) ** gamma`, where `p` is the probability of its label. Use it
@@ -59,26 +96,17 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
         name: str = "sparse_categorical_focal_crossentropy",
         dtype: Any = None,
     ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(reduction=reduction, name=name, dtype=dtype)
         self.gamma = gamma
 
     def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
-        """Computes the loss for labels that are one-hot vectors.
-
-        Args:
-            y_true: Tensor `[batch, classes]`.
-            y_pred: Tensor `[batch, classes]`. Logits.
-
-        Returns:
-            A tensor of shape `[batch]`.
-        """
         return keras.losses.categorical_focal_crossentropy(
             y_true, y_pred, alpha=1.0, gamma=self.gamma, from_logits=True
         )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SmoothedCrossentropy(_OfIntegers):
+class SmoothedCrossentropy(IntegerLabelsLoss):
     """Cross-entropy of logits for integer labels with smoothed targets.
 
     The label of a text has the probability `1 - label_smoothing + label_smoothing / classes`, and each other class has
@@ -112,19 +140,10 @@ class SmoothedCrossentropy(_OfIntegers):
         name: str = "smoothed_crossentropy",
         dtype: Any = None,
     ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(reduction=reduction, name=name, dtype=dtype)
         self.label_smoothing = label_smoothing
 
     def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
-        """Computes the loss for labels that are one-hot vectors.
-
-        Args:
-            y_true: Tensor `[batch, classes]`.
-            y_pred: Tensor `[batch, classes]`. Logits.
-
-        Returns:
-            A tensor of shape `[batch]`.
-        """
         return keras.losses.categorical_crossentropy(
             y_true, y_pred, from_logits=True, label_smoothing=self.label_smoothing
         )

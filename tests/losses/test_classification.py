@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from keras_transfer.losses import IntegerLabelsLoss, SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from keras_transfer.tasks.used_places import of_used_places
 
 random = np.random.default_rng(0)
 LABELS, LOGITS = random.integers(0, 4, 16), random.normal(size=(16, 4)).astype("float32")
@@ -37,3 +38,26 @@ def test_smoothed_targets_share_a_fraction_of_the_probability():
 def test_a_config_restores_the_loss(loss):
     other = keras.losses.deserialize(keras.losses.serialize(loss))
     assert other.get_config() == loss.get_config() and float(other(LABELS, LOGITS)) == float(loss(LABELS, LOGITS))
+
+
+@keras.saving.register_keras_serializable("tests")
+class Brier(IntegerLabelsLoss):
+    """A user's loss, whose labels are one-hot."""
+
+    def __init__(self, scale=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def of_one_hot(self, y_true, y_pred):
+        return self.scale * keras.ops.sum((keras.ops.softmax(y_pred) - y_true) ** 2, axis=-1)
+
+
+def test_a_loss_of_a_user_counts_the_used_places_of_a_tagger_and_is_saved_by_its_arguments():
+    loss = Brier(2.0, name="brier")
+    expected = 2 * ((LIKELY - np.eye(4)[LABELS]) ** 2).sum(1).mean()
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+    labels = np.concatenate([LABELS, [-1, -1]])[None]
+    outputs = np.concatenate([LOGITS, np.ones((2, 4), "float32")])[None]
+    assert float(of_used_places(loss, False)(labels, outputs)) == pytest.approx(expected, rel=1e-5)
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert (type(again), again.scale, again.name, again.reduction) == (Brier, 2.0, "brier", "sum_over_batch_size")

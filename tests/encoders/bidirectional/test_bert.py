@@ -15,7 +15,6 @@ SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
 @pytest.mark.parametrize(
     "arguments",
     [
-        {},
         {"pooler": False, "num_segments": 0, "activation": "gelu_tanh"},
         {"activation": "relu", "num_segments": 3, "attention_dropout": 0.0, "pooling": "mean", "normalize": True},
     ],

@@ -5,21 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.architecture import FIXTURES
-from tests.helpers import in_graph, run_encoder_test
+from tests.helpers import in_graph
 
-SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
-SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", *"abcdefghijkl"]
-
-
-def test_it_is_a_well_behaved_encoder_without_segments_or_a_pooler():
-    run_encoder_test(DistilBertEncoder, SMALL)
-    encoder = DistilBertEncoder(**SMALL)
-    assert (sorted(encoder.input), list(encoder.output)) == (["padding_mask", "token_ids"], ["sequence_output"])
 
 
 def test_a_classifier_loads_from_its_folder_and_its_signature_takes_texts(tmp_path):

@@ -1,14 +1,9 @@
 """`ElectraEncoder`: the protocol, and when its embeddings are projected."""
 
 from keras_transfer.encoders import ElectraEncoder
-from tests.helpers import run_encoder_test
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
-
-
-def test_it_is_a_well_behaved_encoder():
-    run_encoder_test(ElectraEncoder, {**SMALL, "embedding_dim": 4})
 
 
 def test_embeddings_are_projected_only_if_their_width_differs():

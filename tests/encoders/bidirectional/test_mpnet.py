@@ -9,14 +9,10 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import Encoder, MPNetEncoder
 from tests.architecture import FIXTURES
-from tests.helpers import encoder_inputs, run_encoder_test
+from tests.helpers import encoder_inputs
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
-
-
-def test_it_is_a_well_behaved_encoder():
-    run_encoder_test(MPNetEncoder, SMALL)
 
 
 def test_the_biases_of_distances_that_occur_matter():

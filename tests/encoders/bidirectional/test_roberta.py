@@ -12,14 +12,10 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import ByteBPETokenizer, Packing, TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from tests.architecture import FIXTURES
-from tests.helpers import encoder_inputs, run_encoder_test
+from tests.helpers import encoder_inputs
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
-
-
-def test_it_is_a_well_behaved_encoder():
-    run_encoder_test(RobertaEncoder, SMALL)
 
 
 def test_it_takes_no_segment_ids_and_its_table_of_positions_has_two_rows_more_than_positions():

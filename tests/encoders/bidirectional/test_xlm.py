@@ -10,7 +10,7 @@ from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.architecture import FIXTURES
 from tests.errors import check_errors
-from tests.helpers import outputs_of, run_encoder_test
+from tests.helpers import outputs_of
 from tests.tasks.tiny import preprocessor
 
 SMALL = {"vocabulary_size": 20, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "num_languages": 3}
@@ -20,10 +20,6 @@ INPUTS = {
     "language_ids": np.array([[0, 0, 0, 0, 2, 2, 2], [0, 0, 0, 2, 2, 2, 0]], "int32"),
     "padding_mask": np.minimum(IDS, 1),
 }
-
-
-def test_it_is_an_encoder():
-    run_encoder_test(XlmEncoder, {**SMALL, "language": 1})
 
 
 def test_languages_are_inputs_or_the_same_for_all_tokens():
