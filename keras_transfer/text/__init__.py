@@ -52,7 +52,7 @@ from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT
 from keras_transfer.text.strings.pieces import align_ragged_right, take_pieces, without_first_space
 from keras_transfer.text.strings.scripts import count_words
 from keras_transfer.text.token_preprocessor import warn_of_truncation
-from keras_transfer.text.tokenizer_files.fast_files import fast_content
+from keras_transfer.text.tokenizer_files.formats import fast_content
 from keras_transfer.text.tokenizer_files.settings import FAST_FILE
 from keras_transfer.text.word_level import character_offsets, check_word_level
 

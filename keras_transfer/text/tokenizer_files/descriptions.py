@@ -9,16 +9,13 @@ import re
 
 from keras_transfer.core.expect import expect
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
-from keras_transfer.text.tokenizer_files.settings import steps_of
+from keras_transfer.text.tokenizer_files.settings import GENERIC, steps_of
 
 log = logging.getLogger("keras_transfer")
 
-_GENERIC = {"", "PreTrained", "TokenizersBackend"}
 _READ_AS_FILES = {"modernbert", "umt5", "xlm-roberta-xl"}  # by Transformers 5, whatever class their folders name
 _OF_MODEL = {"mt5": "t5"}  # From a `model_type` to the kind of its class.
-_NOT_BUILT = {"byt5", "marian", "mt5", "umt5"}  # Transformers 5 has no class of theirs that reads a `tokenizer.json`.
 _OF_ROBERTA = {"bart", "longformer", "led", "roberta"}
-_WITH_SEGMENTS = {"bert", "deberta", "deberta-v2", "electra"}  # in Transformers 5, unless the settings name the inputs
 
 # Parts that may differ, to the settings of `tokenizer_config.json` that decide about them.
 _SETTINGS = {
@@ -52,7 +49,7 @@ def follow(folder, families, template_of, has_segments, choice=None):
             builds from the settings. Defaults to `None`, what the Transformers version of the folder does.
     """
     expect(choice in (None, "file", "config"), "`tokenizer` must be 'file', 'config' or None.", tokenizer=choice)
-    families = {kind: family for kind, family in families.items() if kind not in _NOT_BUILT}
+    families = {kind: family for kind, family in families.items() if family.built}
     config, fast, name, version = folder.config, folder.fast, folder.class_name, _version(folder)
     kind = _kind_of_five(name, folder.model, families)
     family = families.get(kind)
@@ -61,8 +58,8 @@ def follow(folder, families, template_of, has_segments, choice=None):
     file = {**fast, "template": None, "segments": has_segments}
     by_config = _built(kind, family, folder) if family else _with_settings(folder)
     by_config |= {"template": own, "segments": has_segments}
-    if version >= (5,) and "model_input_names" not in config and (family or name in _GENERIC):
-        by_config["segments"] &= kind in _WITH_SEGMENTS
+    if version >= (5,) and "model_input_names" not in config and (family or name in GENERIC):
+        by_config["segments"] &= family is not None and family.gives_segments
     used = _by_four(name or kind, version, own, folder, file) if version < (5,) else by_config
     if version >= (5,) and family is None:
         used = {**_with_tokens(folder, file), "segments": by_config["segments"]}
@@ -96,7 +93,7 @@ def _compare(folder, version, family, readings):
             "or to the `load` of a preprocessor.",
             *(folder.path, "; ".join(found), who),
         )
-    elif version >= (5,) and family is None and name not in _GENERIC:
+    elif version >= (5,) and family is None and name not in GENERIC:
         log.warning(
             "%s may build the tokenizer in %s from tokenizer_config.json, by rules of its own for %sTokenizer. "
             "keras_transfer follows tokenizer.json. Compare some ids with those of Transformers, and pass "

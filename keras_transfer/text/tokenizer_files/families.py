@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import read_json
-from keras_transfer.text.tokenizer_files.word_piece import read_word_piece
+from keras_transfer.text.tokenizer_files.formats import FORMATS, read_word_piece
 from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
@@ -35,6 +35,9 @@ class Family:
         cleans: Boolean. Whether quotes become plain ones, and accents are removed unless the settings keep them.
         own_spaces: Boolean. Whether a text begins with a space whatever the settings say, and keeps its spaces if the
             model does not normalize them.
+        counts_padding: Boolean. Whether the model's positions are absolute and are counted from the first column on.
+        built: Boolean. Whether Transformers 5 has a class that builds the tokenizer from settings.
+        gives_segments: Boolean. Whether this class gives segments unless the settings name the inputs.
     """
 
     read: Callable | None = None
@@ -50,6 +53,9 @@ class Family:
     lowercase: bool = False
     cleans: bool = False
     own_spaces: bool = False
+    counts_padding: bool = False
+    built: bool = True
+    gives_segments: bool = False
 
 
 def read_byte_bpe(folder, family):
@@ -135,7 +141,7 @@ def read_marian(folder, family):
     if not path.is_file() or not model.is_file():
         raise folder.missing(f"{path.name} and {model.name}")
     tokens, config = tokens_of(read_json(path)), folder.config
-    kept = {argument: config[key] for argument, key in MarianTokenizer.folder_settings.items() if key in config}
+    kept = {argument: config[key] for argument, key in FORMATS[MarianTokenizer].settings.items() if key in config}
     return MarianTokenizer(model.read_bytes(), tokens, **kept, **folder.roles(tokens))
 
 
@@ -172,6 +178,8 @@ _BERT = Family(
     **_CLS_SEP,
     segments=(0, 1),
     num_segments=2,
+    counts_padding=True,
+    gives_segments=True,
 )
 
 # From the class of a tokenizer to its family, where two families have the same `model_type`.
@@ -196,32 +204,47 @@ FAMILIES = {
         num_segments=2,
         lowercase=True,
         cleans=True,
+        counts_padding=True,
     ),
-    "bart": Family(read_byte_bpe, **_ROBERTA),
+    "bart": Family(read_byte_bpe, **_ROBERTA, counts_padding=True),
     "bert": _BERT,
-    "byt5": Family(read_bytes, **_T5),
+    "byt5": Family(read_bytes, **_T5, built=False),
     "camembert": Family(
         read_sentence_piece, **_ROBERTA, front=(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
     ),
-    "deberta": Family(None, _BRACKETS, **{**_CLS_SEP, "between": ("sep_token", "sep_token")}),
-    "deberta-v2": Family(read_sentence_piece, _BRACKETS, **_CLS_SEP, segments=(0, 1), own_spaces=True),
-    "distilbert": dataclasses.replace(_BERT, num_segments=0),
+    "deberta": Family(None, _BRACKETS, **{**_CLS_SEP, "between": ("sep_token", "sep_token")}, gives_segments=True),
+    "deberta-v2": Family(
+        read_sentence_piece, _BRACKETS, **_CLS_SEP, segments=(0, 1), own_spaces=True, gives_segments=True
+    ),
+    "distilbert": dataclasses.replace(_BERT, num_segments=0, gives_segments=False),
     "electra": _BERT,
     "gpt2": Family(read_byte_bpe, _GPT2),
-    "marian": Family(read_marian, _EOS, start=("translation",), end=("eos_token",)),
-    "mbart": Family(read_sentence_piece, _S, end=("eos_token", "language"), front=_FAIRSEQ, languages=_MBART),
+    "marian": Family(read_marian, _EOS, start=("translation",), end=("eos_token",), counts_padding=True, built=False),
+    "mbart": Family(
+        read_sentence_piece, _S, end=("eos_token", "language"), front=_FAIRSEQ, languages=_MBART, counts_padding=True
+    ),
     "mbart50": Family(
-        read_sentence_piece, _S, start=("language",), end=("eos_token",), front=_FAIRSEQ, languages=_MBART50
+        read_sentence_piece,
+        _S,
+        start=("language",),
+        end=("eos_token",),
+        front=_FAIRSEQ,
+        languages=_MBART50,
+        counts_padding=True,
     ),
     "mpnet": Family(read_word_piece, **{**_ROBERTA, "special": {**_S, "unk_token": "[UNK]"}}),
-    "mt5": Family(read_sentence_piece, **_T5, sentinels=0),  # Its model contains the sentinels.
+    "mt5": Family(read_sentence_piece, **_T5, sentinels=0, built=False),  # Its model contains the sentinels.
     "openai-gpt": Family(read_gpt, {"unk_token": "<unk>"}),
     "pegasus": Family(
-        read_sentence_piece, {**_EOS, "mask_token": "<mask_2>"}, end=("eos_token",), front=_pegasus_front
+        read_sentence_piece,
+        {**_EOS, "mask_token": "<mask_2>"},
+        end=("eos_token",),
+        front=_pegasus_front,
+        counts_padding=True,
     ),
     "roberta": Family(read_byte_bpe, **_ROBERTA),
     "t5": Family(read_sentence_piece, **_T5, sentinels=100),
-    "umt5": Family(read_sentence_piece, **_T5, sentinels=0),
+    "umt5": Family(read_sentence_piece, **_T5, sentinels=0, built=False),
     "xlm-roberta": Family(read_sentence_piece, **_ROBERTA, front=_FAIRSEQ),
     "xlnet": Family(
         read_sentence_piece,

@@ -8,14 +8,7 @@ from keras_transfer.core.files import read_json
 
 CONFIG_FILE, FAST_FILE = "tokenizer_config.json", "tokenizer.json"
 
-# The classes of Transformers whose tokenizers this library implements, by the name without `Tokenizer` and `Fast`.
-_CLASSES = {
-    *("Albert", "Bart", "Bert", "ByT5", "Camembert", "DebertaV2", "DistilBert", "Electra", "GPT2", "MBart", "MBart50"),
-    *("MPNet", "Marian", "OpenAIGPT", "Pegasus", "Roberta", "T5", "XLMRoberta", "XLNet"),
-    *("PreTrained", "TokenizersBackend", ""),  # any tokenizer
-}
-# Classes that split texts in Python and never read a `tokenizer.json`.
-_PYTHON_CLASSES = {"BertGeneration", "BertJapanese", "Bertweet", "CTRL", "Flaubert", "Phobert", "XLM"}
+GENERIC = {"", "PreTrained", "TokenizersBackend"}  # What a folder with any tokenizer may name as its class.
 
 
 def check_no_tokenizer(folder, overwrite):
@@ -110,18 +103,6 @@ class TokenizerFolder:
                 f"Received: {key}={self.config[key]}"
             )
 
-    def check_class(self):
-        """Raises a `ValueError` if the tokenizer has a class with its own rules."""
-        name = self.class_name
-        if name in _PYTHON_CLASSES or not (self.fast or name in _CLASSES):
-            known = ", ".join(f"{base}Tokenizer" for base in sorted(_CLASSES - {"", "PreTrained", "TokenizersBackend"}))
-            received = self.config.get("tokenizer_class") or self.model.get("tokenizer_class")
-            raise ValueError(
-                f"The tokenizer of {self.path} splits texts by rules that keras_transfer does not implement. Expected "
-                f"a `tokenizer_class` of {known}, or another one with a tokenizer.json. Received: "
-                f"tokenizer_class={received!r}"
-            )
-
 
 def steps_of(part):
     """Returns the steps of a normalizer, pre-tokenizer or post-processor, without the `Sequence`s around them."""
@@ -137,35 +118,9 @@ def only_step(part):
     return steps[0] if len(steps) == 1 else part or {}
 
 
-def unlike_bert(fast, lowercase=False):
-    """Returns a list of strings that name the settings of a `tokenizer.json` with which words differ from BERT's.
-
-    Args:
-        lowercase: Boolean. Whether texts must be lowercased, and accents removed.
-    """
-    normalizer, pre_tokenizer = only_step(fast.get("normalizer")), only_step(fast.get("pre_tokenizer"))
-    wrong = []
-    if normalizer.get("type") == "BertNormalizer":
-        expected = ["clean_text", "handle_chinese_chars"]
-        if lowercase:
-            expected += ["lowercase"] if normalizer.get("strip_accents") is None else ["lowercase", "strip_accents"]
-        settings = {key: normalizer.get(key, True) for key in expected}
-        wrong += [f"normalizer {key}={value} (expected True)" for key, value in settings.items() if value is not True]
-    else:
-        wrong.append(f"normalizer {_describe(normalizer)} (expected 'BertNormalizer')")
-    if pre_tokenizer.get("type") != "BertPreTokenizer":
-        wrong.append(f"pre_tokenizer {_describe(pre_tokenizer)} (expected 'BertPreTokenizer')")
-    return wrong
-
-
 def _contents(settings):
     """Yields the special tokens that a file of settings names."""
     for key, value in settings.items():
         if key.endswith(("_token", "_tokens")):
             for token in value if isinstance(value, list) else [value]:
                 yield token.get("content") if isinstance(token, dict) else str(token)
-
-
-def _describe(part):
-    """Returns the types of a normalizer or pre-tokenizer, with those inside a `Sequence`."""
-    return " + ".join(repr(step.get("type")) for step in steps_of(part)) or repr(part.get("type"))

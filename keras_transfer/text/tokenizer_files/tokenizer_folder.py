@@ -8,17 +8,16 @@ from keras_transfer.core.expect import expect
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.tokenizer_files.descriptions import follow, follow_case
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS, Family
-from keras_transfer.text.tokenizer_files.fast_files import read_fast, write_fast, write_marian
-from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, TokenizerFolder, read_optional
-from keras_transfer.text.tokenizer_files.word_piece import read_word_piece
+from keras_transfer.text.tokenizer_files.formats import fast_content, format_of, read_fast, read_word_piece
+from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, FAST_FILE, GENERIC, TokenizerFolder, read_optional
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 
 log = logging.getLogger("keras_transfer")
 
 SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting.
 
-# The kinds of models whose positions are absolute and are counted from the first column on.
-_COUNTS_PADDING = {"albert", "bart", "bert", "distilbert", "electra", "marian", "mbart", "mbart50", "pegasus"}
+# Classes that split texts in Python and never read a `tokenizer.json`.
+_PYTHON_CLASSES = {"BertGeneration", "BertJapanese", "Bertweet", "CTRL", "Flaubert", "Phobert", "XLM"}
 
 
 def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowercase=None):
@@ -37,7 +36,7 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
     unknown = kind is None and not folder.fast.get("post_processor") and (of_bert or (path / "vocab.txt").is_file())
     if (unknown and not folder.fast) or (of_bert and FAMILIES.get(kind, Family()).read is not read_word_piece):
         kind = "bert"
-    folder.check_class()
+    _check_class(folder)
     family = FAMILIES.get(kind, Family())
     own = _tokens(read_optional(path / "special_tokens_map.json")) | _tokens(config)
     special = folder.special = {**_tokens(folder.fast.get("padding") or {}), **family.special, **own}
@@ -107,7 +106,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         "sep_token": sep[0] if sep else None,
     }
     roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
-    write = write_marian if isinstance(tokenizer, MarianTokenizer) else write_fast
+    write = _write_marian if isinstance(tokenizer, MarianTokenizer) else _write_fast
     written = write(folder, tokenizer, packing, roles, target)
     names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
     config = {
@@ -115,13 +114,77 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
-        **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
+        **{key: getattr(tokenizer, argument) for argument, key in format_of(tokenizer).settings.items()},
         **({"truncation_side": "left"} if packing.truncation_side == "left" else {}),
         **({"add_prefix_space": True} if getattr(tokenizer, "add_prefix_space", False) else {}),
         **({"padding_side": "left"} if cls and not start else {}),  # XLNet reads the last position
         **{key: value for key, value in written.items() if value is not None},
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _write_fast(folder, tokenizer, packing, roles, target):
+    """Writes the files of a tokenizer, and returns the entries of `tokenizer_config.json` that depend on their kind.
+
+    Args:
+        roles: Dict from roles to special tokens.
+        target: `TokenPreprocessor` of the targets of an encoder-decoder, or `None` to use the sources' preprocessor.
+    """
+    if target is not None and (
+        target.vocabulary != tokenizer.vocabulary
+        or (target.packing != packing and target.packing != packing.with_language(target.packing.language or ""))
+    ):
+        raise ValueError(
+            "The tokenizer of targets may differ from that of sources only in the language, unless both are a "
+            f"`MarianTokenizer`. Received: target={target!r} with packing={target.packing}, and {packing}"
+        )
+    tokenizer.save_assets(folder)
+    fast = fast_content(tokenizer, packing, roles.values())
+    (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
+    languages = {"src_lang": packing.language, "tgt_lang": None if target is None else target.packing.language}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", **languages, **roles}
+
+
+def _write_marian(folder, tokenizer, packing, roles, target):
+    """Writes `source.spm`, `target.spm` and `vocab.json`: see `_write_fast`."""
+    rule = (
+        "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "
+        "`TokenPreprocessor.save(folder, target=...)`, or write a `Seq2SeqLM` with `target_preprocessor`."
+    )
+    expect(target is not None and isinstance(target.tokenizer, MarianTokenizer), rule, target=target)
+    if target.vocabulary != tokenizer.vocabulary:
+        raise ValueError(
+            "The two tokenizers of a Marian model must have the same vocabulary. Received: "
+            f"{tokenizer.vocabulary_size} and {target.vocabulary_size} tokens"
+        )
+    if wrong := [each for each in (tokenizer, target.tokenizer) if each.normalization or each.keep_spaces]:
+        raise ValueError(
+            "The files of a Marian model cannot contain `normalization` and `keep_spaces`. "
+            f"Received: {wrong[0].get_config()}"
+        )
+    (folder / "source.spm").write_bytes(tokenizer.serialized_model)
+    (folder / "target.spm").write_bytes(target.tokenizer.serialized_model)
+    ids = {token: tokenizer.token_to_id(token) for token in tokenizer.vocabulary}
+    (folder / "vocab.json").write_text(json.dumps(ids, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    roles = {role: roles[role] for role in ("eos_token", "unk_token", "pad_token") if role in roles}
+    return {"tokenizer_class": "MarianTokenizer", "tgt_lang": packing.language, **roles}
+
+
+def _check_class(folder):
+    """Raises a `ValueError` if the tokenizer has a class with its own rules."""
+    name, known = folder.class_name, _kinds_of_classes()
+    if name in _PYTHON_CLASSES or not (folder.fast or name in GENERIC or name.lower() in known):
+        received = folder.config.get("tokenizer_class") or folder.model.get("tokenizer_class")
+        raise ValueError(
+            f"The tokenizer of {folder.path} splits texts by rules that keras_transfer does not implement. Expected a "
+            f"`tokenizer_class` of one of {sorted(known.values())}, or another one with a tokenizer.json. Received: "
+            f"tokenizer_class={received!r}"
+        )
+
+
+def _kinds_of_classes():
+    """Returns a dict from the classes of tokenizers, in lower case, to the families that can be read without a JSON."""
+    return {kind.replace("-", ""): kind for kind, family in FAMILIES.items() if family.read is not None}
 
 
 def _check_padding(folder, kind):
@@ -133,7 +196,7 @@ def _check_padding(folder, kind):
             "A head that Transformers trained over texts with padding on the left has seen other positions.",
             folder.path,
         )
-    elif side.lower() == "left" and kind in _COUNTS_PADDING:
+    elif side.lower() == "left" and FAMILIES.get(kind, Family()).counts_padding:
         raise ValueError(
             f"The tokenizer in {folder.path} pads on the left, so that the positions in a {kind} model depend on the "
             "length of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` "
@@ -151,8 +214,7 @@ def _tokens(config):
 def _kind_of(folder):
     """Returns the family of a folder's tokenizer, or the `model_type` of its model."""
     name = folder.class_name
-    kinds = {kind.replace("-", ""): kind for kind, family in FAMILIES.items() if family.read is not None}
-    return OF_CLASS.get(name) or folder.model.get("model_type") or kinds.get(name.lower())
+    return OF_CLASS.get(name) or folder.model.get("model_type") or _kinds_of_classes().get(name.lower())
 
 
 def _has_segments(folder, kind, family):

@@ -26,7 +26,7 @@ class BPETokenizer(Tokenizer):
         rule = "`vocabulary` and `merges` must be passed together."
         expect((vocabulary is None) == (merges is None), rule, vocabulary=vocabulary, merges=merges)
         is_path = merges is None or isinstance(merges, str | os.PathLike)
-        self._merges = (merges and read_merges(merges)) if is_path else _pairs(merges, "`merges`")
+        self._merges = (merges and read_merges(merges)) if is_path else pairs_of(merges, "`merges`")
         if isinstance(vocabulary, dict):
             vocabulary = tokens_of(vocabulary)
         super().__init__(vocabulary, unk_token, mask_token, eos_token)
@@ -82,16 +82,6 @@ class BPETokenizer(Tokenizer):
     def _read_merges(self, folder):
         return read_merges(folder / MERGES_FILE)
 
-    def _model_json(self, end_of_word_suffix=""):
-        return {
-            "type": "BPE",
-            "unk_token": self.unk_token if end_of_word_suffix else None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": end_of_word_suffix,
-            "vocab": self._ids,
-            "merges": [list(pair) for pair in self.merges],
-        }
-
 
 def tokens_of(ids):
     """Returns the tokens of a dict from tokens to ids, in the order of their ids."""
@@ -104,25 +94,13 @@ def tokens_of(ids):
     return tokens
 
 
-def merges_of(model, allowed=()):
-    """Returns the merges of the BPE model of a `tokenizer.json` as a list of pairs.
-
-    Args:
-        allowed: List of strings. Settings that the tokenizer supports.
-    """
-    for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
-        if model.get(key) and key not in allowed:
-            raise ValueError(f"The BPE model must not have `{key}`. Received: {key}={model[key]!r}")
-    return _pairs(model["merges"], "The merges of `tokenizer.json`")
-
-
 def read_merges(path):
     """Returns the merges of a `merges.txt` as a list of pairs."""
     lines = pathlib.Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
-    return _pairs([line for line in lines if line and not line.startswith("#version")], f"Each line of {path}")
+    return pairs_of([line for line in lines if line and not line.startswith("#version")], f"Each line of {path}")
 
 
-def _pairs(merges, what):
+def pairs_of(merges, what):
     """Returns merges that are pairs of tokens, or strings of two tokens, as a list of pairs."""
     found = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in merges]
     wrong = [given for given, merge in zip(merges, found) if len(merge) != 2]

@@ -2,8 +2,7 @@
 
 import functools
 import itertools
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
@@ -16,8 +15,7 @@ from keras_transfer.text.strings.characters import characters_of_bytes, utf8_wid
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import put_space_before, split_around, split_gpt2
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import only_step
-from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.bpe import BPETokenizer
 
 
 @functools.lru_cache
@@ -164,49 +162,6 @@ class ByteBPETokenizer(BPETokenizer):
 
     def token_bytes(self) -> list:
         return _bytes_of_tokens(self.vocabulary, self.added_tokens)
-
-    def to_json(self) -> dict:
-        byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
-        return {
-            "normalizer": {"type": self.normalization} if self.normalization else None,
-            "pre_tokenizer": {**byte_level, "add_prefix_space": self.add_prefix_space},
-            "decoder": {**byte_level, "add_prefix_space": True},
-            "model": self._model_json(),
-        }
-
-    @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        normalizer = only_step(fast.get("normalizer"))
-        byte_level = only_step(fast.get("pre_tokenizer"))
-        rule = "The pre-tokenizer must be 'ByteLevel' with GPT-2's words."
-        expect(byte_level.get("type") == "ByteLevel" and byte_level.get("use_regex", True), rule, byte_level=byte_level)
-        rule = "The normalizer must be a Unicode normalization or null."
-        expect(normalizer.get("type") in (None, "NFC", "NFD", "NFKC", "NFKD"), rule, normalizer=normalizer)
-        if normalizer:
-            _check_added(fast, text_tokens, normalizer["type"])
-        return cls(
-            tokens,
-            merges_of(fast["model"]),
-            add_prefix_space=byte_level.get("add_prefix_space", False),
-            normalization=normalizer.get("type"),
-            added_tokens=text_tokens,
-            **special,
-        )
-
-
-def _check_added(fast, text_tokens, form):
-    """Raises a `ValueError` if an added token is found in other places before texts are normalized than after."""
-    early = {token["content"] for token in fast.get("added_tokens") or () if not token.get("normalized", True)}
-    for token in text_tokens:
-        if unicodedata.normalize(form, token) != token:
-            raise ValueError(f"The normalization {form} must not change added tokens. Received: {token!r}")
-        # ASCII that is neither the result of a normalization nor combined with a following accent.
-        same = token.isascii() and not {*"K;`"} & {*token} and not (token[-1].isalnum() or token[-1] in "<=>")
-        if token in early and (form in ("NFKC", "NFKD") or not same):
-            raise ValueError(
-                f"Added tokens must be found after the normalization {form}, with normalized=True. "
-                f"Received: {token!r} with normalized=False"
-            )
 
 
 @functools.lru_cache

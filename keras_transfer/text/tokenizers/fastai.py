@@ -3,8 +3,7 @@
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 import keras
 
@@ -13,9 +12,6 @@ from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.string_table import look_up, make_table
 from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
-
-# The pre-tokenizer of such a `tokenizer.json`.
-_SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -101,18 +97,6 @@ class FastaiTokenizer(Tokenizer):
             A list of bytes.
         """
         return [f"{token} ".encode() for token in self.vocabulary]
-
-    def to_json(self) -> dict:
-        model = {"type": "WordLevel", "vocab": self._ids, "unk_token": self.unk_token}
-        return {"normalizer": None, "pre_tokenizer": _SPLIT, "decoder": None, "model": model}
-
-    @classmethod
-    def reads_json(cls, fast: Mapping) -> bool:
-        return fast["model"].get("type") == "WordLevel" and fast.get("pre_tokenizer") == _SPLIT
-
-    @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        return cls(tokens, **{**special, "unk_token": fast["model"]["unk_token"]})
 
 
 @constants

@@ -1,7 +1,6 @@
 """The tokenizer of OpenAI's first GPT: BERT's words in lower case, merged by byte-pair encoding."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -11,10 +10,9 @@ from keras_transfer.text.strings.normalizer import normalize, replace_newer
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import unlike_bert
-from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.bpe import BPETokenizer
 
-_END = "</w>"  # ends the last token of a word
+END_OF_WORD = "</w>"  # ends the last token of a word
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -77,38 +75,7 @@ class GPTTokenizer(BPETokenizer):
         Returns:
             A list of bytes.
         """
-        return [token.replace(_END, " ").encode("utf-8") for token in self.vocabulary]
-
-    def to_json(self) -> dict:
-        return {
-            "normalizer": {
-                "type": "BertNormalizer",
-                "clean_text": True,
-                "handle_chinese_chars": True,
-                "strip_accents": None,
-                "lowercase": True,
-            },
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "decoder": {"type": "BPEDecoder", "suffix": _END},
-            "model": self._model_json(_END),
-        }
-
-    @classmethod
-    def reads_json(cls, fast: Mapping) -> bool:
-        return fast["model"].get("end_of_word_suffix") == _END
-
-    @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        wrong = unlike_bert(fast, lowercase=True)
-        wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
-        wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []
-        if wrong:
-            raise ValueError(
-                "A BPE model of words must have BERT's normalizer and pre-tokenizer, in lower case. "
-                f"Received: {'; '.join(wrong)}"
-            )
-        special["unk_token"] = fast["model"].get("unk_token") or special["unk_token"]
-        return cls(tokens, merges_of(fast["model"]), **special)
+        return [token.replace(END_OF_WORD, " ").encode("utf-8") for token in self.vocabulary]
 
 
 @constants
@@ -116,7 +83,7 @@ def _make_constants(vocabulary, merges, unk_id):
     """Returns the table of the words that are tokens, and the function that merges the others."""
     ids = {token: index for index, token in enumerate(vocabulary)}
     pairs = make_pairs(merges, ids)
-    characters = [token for token in vocabulary if len(token.removesuffix(_END)) == 1]
+    characters = [token for token in vocabulary if len(token.removesuffix(END_OF_WORD)) == 1]
     keys = tf.constant([replace_newer(token) for token in characters] or [""])
     table = make_table(keys, tf.constant([ids[token] for token in characters] or [unk_id]))
 
@@ -124,10 +91,10 @@ def _make_constants(vocabulary, merges, unk_id):
         split = tf.strings.unicode_split(words, "UTF-8")
         rows, count = split.value_rowids(), split.nrows()
         ends = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], 0)
-        symbols = look_up(table, tf.where(ends, split.values + _END, split.values), unk_id)
+        symbols = look_up(table, tf.where(ends, split.values + END_OF_WORD, split.values), unk_id)
         return merge_pairs(pairs, tf.cast(symbols, tf.int64), rows, count)
 
-    index = [index for index, token in enumerate(vocabulary) if token.endswith(_END)]
-    words = tf.constant([replace_newer(vocabulary[i].removesuffix(_END)) for i in index] or [""])
+    index = [index for index, token in enumerate(vocabulary) if token.endswith(END_OF_WORD)]
+    words = tf.constant([replace_newer(vocabulary[i].removesuffix(END_OF_WORD)) for i in index] or [""])
     whole = make_whole(words, np.array(index or [unk_id]), merge)
     return whole, merge

@@ -45,11 +45,6 @@ class MarianTokenizer(UnigramTokenizer):
     """
 
     has_own_targets = True
-    folder_settings = {
-        **UnigramTokenizer.folder_settings,
-        "source_lang": "source_lang",
-        "target_lang": "target_lang",
-    }
 
     def __init__(
         self,
@@ -69,10 +64,3 @@ class MarianTokenizer(UnigramTokenizer):
 
     def _normal_pieces(self):
         return super()._normal_pieces() & self._known
-
-    def to_json(self) -> dict:
-        raise ValueError(
-            "A `MarianTokenizer` cannot be written as a tokenizer.json, because its vocabulary also contains pieces of "
-            "another model. Write both with `TokenPreprocessor.save(folder, target=...)`. "
-            f"Received: a vocabulary of {self.vocabulary_size} tokens"
-        )

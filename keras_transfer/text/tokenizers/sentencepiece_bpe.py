@@ -4,30 +4,23 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
 import numpy as np
 
-from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.expect import expects, one_of
 from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import CUT, split_around, split_at
 from keras_transfer.text.strings.string_table import make_table
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import steps_of
-from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
-from keras_transfer.text.tokenizers.sentencepiece_model import BPE, SPACE, PieceType, SentencePieceModel
+from keras_transfer.text.tokenizers.bpe import BPETokenizer
+from keras_transfer.text.tokenizers.sentencepiece_model import BPE, BYTE_PIECES, SPACE, PieceType, SentencePieceModel
 
 _PREFIXES = ("always", "missing", None)
-_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _MERGES_FILE = "merges.json"  # Tokens may contain line breaks.
-
-# Steps of a `tokenizer.json`.
-_PREPEND = {"type": "Prepend", "prepend": SPACE}
-_REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-_SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -68,9 +61,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     Source: https://github.com/google/sentencepiece (`bpe_model.cc`).
     """
-
-    folder_settings = {"control_tokens": "keras_transfer_control_tokens"}  # Transformers has no such setting.
-    normalizes_added_tokens = False
 
     @expects(prefix=one_of(*_PREFIXES))
     def __init__(
@@ -134,7 +124,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(tokens)
-        self.require([SPACE, self.unk_token, *(_BYTES if self.byte_fallback else ()), *self.added_tokens])
+        self.require([SPACE, self.unk_token, *(BYTE_PIECES if self.byte_fallback else ()), *self.added_tokens])
 
     @property
     def outer_space(self) -> str:  # type: ignore[override]
@@ -174,7 +164,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         Returns:
             A list of bytes.
         """
-        of_bytes = {token: bytes([byte]) for byte, token in enumerate(_BYTES)} if self.byte_fallback else {}
+        of_bytes = {token: bytes([byte]) for byte, token in enumerate(BYTE_PIECES)} if self.byte_fallback else {}
         of_bytes |= dict.fromkeys(self.control_tokens, b"")
         return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
@@ -183,102 +173,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     def _read_merges(self, folder):
         return json.loads((folder / _MERGES_FILE).read_text("utf-8"))
-
-    def to_json(self) -> dict:
-        normalizers = {"always": [_PREPEND, _REPLACE], "missing": [], None: [_REPLACE]}[self.prefix]
-        scheme = {"prepend_scheme": "always" if self.added_tokens else "first", "split": False}
-        decoders = [
-            {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            *([] if self.prefix is None else [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]),
-        ]
-        return {
-            "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
-            "pre_tokenizer": None if normalizers else {"type": "Metaspace", "replacement": SPACE, **scheme},
-            "decoder": {"type": "Sequence", "decoders": decoders},
-            "model": {
-                **self._model_json(),
-                "unk_token": self.unk_token,
-                "fuse_unk": True,
-                "byte_fallback": self.byte_fallback,
-            },
-        }
-
-    @classmethod
-    def reads_json(cls, fast: Mapping) -> bool:
-        model = fast["model"]
-        return "merges" in model and SPACE in model["vocab"] and model.get("end_of_word_suffix") != "</w>"
-
-    @classmethod
-    def from_json(
-        cls,
-        fast: Mapping,
-        tokens: Sequence[str],
-        text_tokens: Sequence[str],
-        control_tokens: Sequence[str] | None = None,
-        **special: Any,
-    ) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            control_tokens: List of strings. Defaults to `None`, the special added tokens but the unknown one.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
-
-        Returns:
-            A `SentencePieceBPETokenizer`.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
-        model, prefix = fast["model"], _read_prefix(fast, text_tokens)
-        if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
-            received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}
-            raise ValueError(
-                "The BPE model must have an `unk_token`, and `byte_fallback` or `fuse_unk`, like SentencePiece models. "
-                f"Received: {received}"
-            )
-        added = [token["content"] for token in fast.get("added_tokens") or () if token.get("normalized")]
-        late = [token for token in text_tokens if token in added and (prefix == "always" or SPACE in token)]
-        rule = "Added tokens must be found before texts are normalized, with normalized=False."
-        expect(not (fast.get("normalizer") and late), rule, late=late[:3])
-        special["unk_token"] = unknown = model["unk_token"]
-        if control_tokens is None:
-            control_tokens = [token["content"] for token in fast.get("added_tokens") or () if token.get("special")]
-            control_tokens = [token for token in control_tokens if token != unknown]
-        byte_fallback = bool(model.get("byte_fallback"))
-        return cls(
-            tokens,
-            merges_of(model, allowed=["byte_fallback"]),
-            prefix=prefix,
-            byte_fallback=byte_fallback,
-            added_tokens=text_tokens,
-            control_tokens=control_tokens,
-            **special,
-        )
-
-
-def _read_prefix(fast, text_tokens):
-    """Returns the `prefix` of the normalizer and the pre-tokenizer of a `tokenizer.json`."""
-    normalizer, pre_tokenizer = fast.get("normalizer") or {}, fast.get("pre_tokenizer") or {}
-    steps = steps_of(normalizer)
-    if pre_tokenizer == _SPLIT and steps == [_REPLACE]:
-        pre_tokenizer = {}  # There is nothing left to split.
-    if not pre_tokenizer and steps in ([_REPLACE], [_PREPEND, _REPLACE]):
-        return None if steps == [_REPLACE] else "always"
-    scheme = pre_tokenizer.get("prepend_scheme")
-    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": False}
-    known = {key: value for key, value in pre_tokenizer.items() if key != "add_prefix_space"}
-    if known == metaspace and not steps and not (scheme == "first" and text_tokens):
-        return None if scheme == "never" else "missing"
-    raise ValueError(
-        f"A SentencePiece BPE model must replace each space by {SPACE!r}: by the normalizers 'Replace', or 'Prepend' "
-        "and 'Replace', or by the pre-tokenizer 'Metaspace' with split=False, which must put it in front of all parts "
-        f"if added tokens separate them. Received: {normalizer}, {pre_tokenizer}, added tokens {text_tokens[:3]}"
-    )
 
 
 def _merges_of_pieces(pieces):
@@ -310,7 +204,7 @@ def _make_constants(vocabulary, merges, added_tokens, byte_fallback, unk_id):
     pairs = make_pairs(merges, ids)
     characters = [token for token in vocabulary if len(token) == 1]
     table = make_table(tf.constant(characters), tf.constant([ids[token] for token in characters]))
-    byte_ids = tf.constant([ids[token] for token in _BYTES]) if byte_fallback else None
+    byte_ids = tf.constant([ids[token] for token in BYTE_PIECES]) if byte_fallback else None
 
     def spell(characters):
         """Returns the ids of characters that the vocabulary lacks, a ragged tensor [characters, None]."""

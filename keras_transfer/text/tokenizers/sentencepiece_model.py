@@ -8,6 +8,7 @@ from keras_transfer.core.expect import expect
 
 UNIGRAM, BPE = 1, 2  # `model_type`
 SPACE = "\u2581"  # stands for a space in pieces
+BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 class PieceType(enum.IntEnum):

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,9 +26,9 @@ class Tokenizer(SavedByArguments):
     `Packing` adds the special tokens.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None]. It can also implement `token_bytes` to convert ids to texts, `to_json`,
-    `reads_json` and `from_json` to write and read a folder that Transformers can read, and, if it sets `has_offsets`,
-    `_tokenize_with_offsets(texts)`.
+    [batch, None]. It can also implement `token_bytes` to convert ids to texts and, if it sets `has_offsets`,
+    `_tokenize_with_offsets(texts)`. A row of `FORMATS` in `text.tokenizer_files.formats` writes it into a folder that
+    Transformers can read.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -52,8 +52,6 @@ class Tokenizer(SavedByArguments):
     added_tokens: Sequence[str] = ()  # Tokens that are matched before texts are split.
     # Further tokens that text never becomes, besides the tokens of the arguments and of the packing.
     special_tokens: Sequence[str] = ()
-    folder_settings = {}  # Arguments that a `tokenizer.json` cannot contain, to their names in `tokenizer_config.json`.
-    normalizes_added_tokens = True  # Whether a `tokenizer.json` matches added tokens in normalized texts.
     has_own_targets = False  # Whether targets have another tokenizer, and a code in a source names their language.
     has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
@@ -324,44 +322,6 @@ class Tokenizer(SavedByArguments):
             folder: String or path.
         """
         self._set_vocabulary(self._read_vocabulary(pathlib.Path(folder) / self.vocabulary_file))
-
-    def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} cannot be written as a tokenizer.json.")
-
-    @classmethod
-    def reads_json(cls, fast: Mapping) -> bool:
-        """Returns whether `from_json` can read a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-
-        Returns:
-            Boolean.
-        """
-        return False
-
-    @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the `folder_settings` that the folder has.
-
-        Returns:
-            A tokenizer of this class.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
-        raise NotImplementedError(f"{cls.__name__} cannot be read from a tokenizer.json.")
 
 
 def check_offsets(tokenizer):

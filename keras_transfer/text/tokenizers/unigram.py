@@ -5,7 +5,7 @@ import functools
 import logging
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
@@ -16,16 +16,27 @@ from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.scripts import script_of, scripts_of
 from keras_transfer.text.tensorflow import constants, tf
-from keras_transfer.text.tokenizer_files.settings import steps_of
 from keras_transfer.text.tokenizers.graphemes import of_characters
-from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel, normalized
-from keras_transfer.text.tokenizers.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
+from keras_transfer.text.tokenizers.sentencepiece_model import (
+    BYTE_PIECES,
+    SPACE,
+    UNIGRAM,
+    PieceType,
+    SentencePieceModel,
+    normalized,
+)
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
-from keras_transfer.text.tokenizers.unigram_words import normalize_spaces, split_spaces, split_words
+from keras_transfer.text.tokenizers.unigram_words import (
+    MODEL_STEP,
+    SPACE_STEPS,
+    STEPS,
+    normalize_spaces,
+    split_spaces,
+    split_words,
+)
 
 log = logging.getLogger("keras_transfer")
 
-_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _BYTE_AS_TEXT = "\U00100000{}\U00100001"  # stands for a text that spells a byte piece, such as "<0x41>"
 
 
@@ -83,7 +94,6 @@ class UnigramTokenizer(Tokenizer):
     model_file = "spiece.model"
     vocabulary_file = "pieces.txt"
     outer_space = "^ "
-    folder_settings = {"graphemes": "keras_transfer_graphemes"}  # Transformers has no such setting.
 
     def __init__(
         self,
@@ -112,26 +122,26 @@ class UnigramTokenizer(Tokenizer):
         self.normalization = list(normalization)
         self.keep_spaces = bool(keep_spaces)
         self.graphemes = bool(graphemes)
-        self._model: Any = None
+        self.parsed_model: Any = None
         if vocabulary is not None:
             expect(model is not None, "A `vocabulary` requires a `model`.", model=None)
         super().__init__(None, unk_token, mask_token, eos_token)
         if model is not None:
             self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
-            pieces = self._model.pieces  # type: ignore[attr-defined]  # `_set_model` has set it
+            pieces = self.parsed_model.pieces  # type: ignore[attr-defined]  # `_set_model` has set it
             self._set_vocabulary([piece for piece, _, _ in pieces] if vocabulary is None else vocabulary)
 
     def _set_model(self, serialized):
         self._serialized = serialized
-        self._model = SentencePieceModel.from_bytes(serialized)
-        if self._model.model_type != UNIGRAM or not self._model.add_dummy_prefix:
+        self.parsed_model = SentencePieceModel.from_bytes(serialized)
+        if self.parsed_model.model_type != UNIGRAM or not self.parsed_model.add_dummy_prefix:
             raise ValueError(
                 "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. For BPE "
                 "models, see `SentencePieceBPETokenizer.from_model`. Received: "
-                f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
+                f"model_type={self.parsed_model.model_type}, add_dummy_prefix={self.parsed_model.add_dummy_prefix}"
             )
-        _check_pieces(self._model)
-        if not self._model.remove_extra_whitespaces:
+        _check_pieces(self.parsed_model)
+        if not self.parsed_model.remove_extra_whitespaces:
             log.warning(
                 "The SentencePiece model keeps consecutive spaces (remove_extra_whitespaces=False), which "
                 "`UnigramTokenizer` treats as one, as Transformers does."
@@ -140,7 +150,7 @@ class UnigramTokenizer(Tokenizer):
 
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(list(tokens))
-        unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
+        unknown = [piece for piece, _, type in self.parsed_model.pieces if type == PieceType.UNKNOWN]
         self.unk_token = self.unk_token or unknown[0]
         missing = sorted(self._normal_pieces() - self._ids.keys())
         expect(not missing, "The vocabulary must contain all pieces of the model.", missing=missing[:3])
@@ -159,25 +169,25 @@ class UnigramTokenizer(Tokenizer):
 
     def _normal_pieces(self):
         kinds = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
-        pieces = {piece for piece, _, type in self._model.pieces if type in kinds}
+        pieces = {piece for piece, _, type in self.parsed_model.pieces if type in kinds}
         return {piece for piece in pieces if not piece.startswith(_BYTE_AS_TEXT[0])}
 
     def _tokenize(self, texts):
         self._check_loaded()
         if self._splitter is None:
             self.require([self.unk_token])
-            known = {**self._ids, **{_spelled(piece): self._ids[piece] for piece in self._byte_pieces()}}
+            known = {**self._ids, **{spelled_byte(piece): self._ids[piece] for piece in self._byte_pieces()}}
             ids = [
                 self.unk_id if type == PieceType.UNKNOWN else known.get(piece, self.unk_id)
-                for piece, _, type in self._model.pieces
+                for piece, _, type in self.parsed_model.pieces
             ]
-            pieces = [piece for piece, _, type in self._model.pieces]
+            pieces = [piece for piece, _, type in self.parsed_model.pieces]
             space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
             self._splitter = np.array(ids, "int32"), space
         ids, space = self._splitter
         splitter = _get_splitter(self._serialized, self.graphemes)
         texts = checked_utf8(texts)
-        charsmap = self._model.charsmap
+        charsmap = self.parsed_model.charsmap
         for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
             if step != MODEL_STEP:
                 texts = STEPS[step](texts)
@@ -185,7 +195,7 @@ class UnigramTokenizer(Tokenizer):
                 texts = normalize_spaces(texts, charsmap, self.graphemes)
         words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
         distinct, index = tf.unique(words.values)
-        if self._model.pieces[-1][0].startswith(_BYTE_AS_TEXT[0]):
+        if self.parsed_model.pieces[-1][0].startswith(_BYTE_AS_TEXT[0]):
             distinct = tf.strings.regex_replace(distinct, "<0x([0-9A-F]{2})>", _BYTE_AS_TEXT.format(r"\1"))
         pieces = splitter.tokenize(distinct)
         values, count = (
@@ -200,7 +210,7 @@ class UnigramTokenizer(Tokenizer):
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def trimmed(self, ids: set[int]) -> Self:
-        scores = {piece: score for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL}
+        scores = {piece: score for piece, score, kind in self.parsed_model.pieces if kind == PieceType.NORMAL}
         kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
         scripts = scripts_of(kept)
 
@@ -213,8 +223,8 @@ class UnigramTokenizer(Tokenizer):
         # The lowest score decides on unknown pieces.
         kept.add(min(scores, key=lambda piece: (scores[piece], piece)))
         dropped = scores.keys() - kept
-        pieces = [entry for entry in self._model.pieces if entry[0] not in dropped]
-        model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
+        pieces = [entry for entry in self.parsed_model.pieces if entry[0] not in dropped]
+        model = dataclasses.replace(self.parsed_model, pieces=pieces).to_bytes()
         vocabulary = [token for token in self.vocabulary if token not in dropped]
         return type(self)(model, vocabulary, **self.get_config())
 
@@ -227,11 +237,11 @@ class UnigramTokenizer(Tokenizer):
             A list of bytes.
         """
         bytes_ = {piece: bytes([int(piece[3:5], 16)]) for piece in self._byte_pieces()}
-        bytes_ |= {piece: b"" for piece, _, type in self._model.pieces if type == PieceType.CONTROL}
+        bytes_ |= {piece: b"" for piece, _, type in self.parsed_model.pieces if type == PieceType.CONTROL}
         return [bytes_.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
     def _byte_pieces(self):
-        return [piece for piece, _, type in self._model.pieces if type == PieceType.BYTE]
+        return [piece for piece, _, type in self.parsed_model.pieces if type == PieceType.BYTE]
 
     def save_assets(self, folder: str | os.PathLike) -> None:
         """Writes the model and the tokens into a folder.
@@ -246,70 +256,8 @@ class UnigramTokenizer(Tokenizer):
         self._set_model((pathlib.Path(folder) / self.model_file).read_bytes())
         super().load_assets(folder)
 
-    def to_json(self) -> dict:
-        scores = {piece: score for piece, score, _ in self._model.pieces}
-        metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
-        has_bytes = bool(self._byte_pieces())
-        return {
-            "normalizer": write_steps(self.normalization, self._model.charsmap),
-            "pre_tokenizer": metaspace
-            if self.keep_spaces
-            else {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-            "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace]}
-            if has_bytes
-            else metaspace,
-            "model": {
-                "type": "Unigram",
-                "unk_id": self.unk_id,
-                "vocab": [[token, scores.get(token, 0.0)] for token in self.vocabulary],
-                "byte_fallback": has_bytes,
-            },
-        }
 
-    @classmethod
-    def reads_json(cls, fast: Mapping) -> bool:
-        return fast["model"].get("type") == "Unigram"
-
-    @classmethod
-    def from_json(
-        cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], graphemes: bool = True, **special: Any
-    ) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            graphemes: Boolean. Whether the model's own normalization is applied to each grapheme cluster. Defaults to
-                `True`.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
-
-        Returns:
-            A `UnigramTokenizer`.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
-        expect(not text_tokens, "Added tokens must be special.", text_tokens=text_tokens)
-        model = fast["model"]
-        expect(model.get("unk_id") is not None, "The unigram model must have an `unk_id`.", unk_id=None)
-        of_bytes = {*_BYTES} if model.get("byte_fallback") else set()
-        keep_spaces = _keeps_spaces(fast.get("pre_tokenizer"))
-        steps, charsmap = read_steps(fast.get("normalizer"), keep_spaces)
-        control = {token["content"] for token in fast.get("added_tokens") or []}
-        pieces = []
-        for index, (piece, score) in enumerate(model["vocab"]):
-            type = PieceType.CONTROL if piece in control else PieceType.NORMAL
-            type = PieceType.BYTE if piece in of_bytes else type
-            pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
-        # In these files, a text that spells a byte piece becomes it, unlike in a model of SentencePiece.
-        pieces += [(_spelled(piece), score, PieceType.NORMAL) for piece, score in model["vocab"] if piece in of_bytes]
-        serialized = SentencePieceModel(pieces, charsmap).to_bytes()
-        special["unk_token"] = model["vocab"][model["unk_id"]][0]
-        return cls(serialized, tokens, normalization=steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
-
-
-def _spelled(piece):
+def spelled_byte(piece):
     """Returns the piece for a text that spells a byte piece."""
     return _BYTE_AS_TEXT.format(piece[3:5])
 
@@ -325,7 +273,7 @@ def _check_pieces(model):
     of_bytes = [piece for piece, _, type in model.pieces if type == PieceType.BYTE]
     rule = "A unigram model must have a piece for each byte, from <0x00> to <0xFF>, or none."
     if of_bytes:
-        expect(sorted(of_bytes) == _BYTES, rule, of_bytes=len(of_bytes))
+        expect(sorted(of_bytes) == BYTE_PIECES, rule, of_bytes=len(of_bytes))
     unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
     expect(len(unknown) == 1, "A unigram model must have one unknown piece.", unknown=unknown)
     size = int.from_bytes(model.charsmap[:4], "little")
@@ -345,25 +293,6 @@ def _check_pieces(model):
     kept = [character for character in "\t\n\x0b\x0c\r" if normalized(model.charsmap, character) not in ("", " ")]
     rule = f"A unigram model with bytes must have the piece {SPACE!r} and normalize white space."
     expect(not (of_bytes and (kept or SPACE not in [piece for piece, _, _ in model.pieces])), rule, kept=kept)
-
-
-def _keeps_spaces(settings):
-    """Returns whether a pre-tokenizer makes a word of each space."""
-    parts = steps_of(settings)
-    kinds = [part.get("type") for part in parts]
-    last = parts[-1] if parts else {}
-    prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
-    alone = kinds == ["Metaspace"]
-    expect(
-        (alone or kinds == ["WhitespaceSplit", "Metaspace"])
-        and last["replacement"] == SPACE
-        and last.get("split", True)
-        and (prefix == "always" or (alone and prefix == "first")),
-        "The pre-tokenizer must be 'Metaspace' with split=True, with or without 'WhitespaceSplit', and must put "
-        f"{SPACE!r} in front of each word.",
-        settings=settings,
-    )
-    return alone
 
 
 def _get_splitter(serialized, graphemes):

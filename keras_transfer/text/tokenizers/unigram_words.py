@@ -1,8 +1,10 @@
-"""The words of SentencePiece's unigram models, in the graph: where white space and U+2581 separate them."""
+"""The words of SentencePiece's unigram models, in the graph: how texts are normalized, and where words end."""
 
 import functools
 import unicodedata
 
+from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.strings.normalizer import MARK, lower
 from keras_transfer.text.strings.splitting import CUT, split_at
 from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.graphemes import apply_to_graphemes, change_where
@@ -20,7 +22,36 @@ def _inside(characters):
 
 
 _UNKNOWN = "\U0010fffd"  # stands for white space inside of a word, which TensorFlow Text would remove
-WHITE_SPACE = _inside(_WHITE_SPACE)
+_ANY_SPACE = _inside(_WHITE_SPACE)
+
+
+TWO_SPACES = " {2,}"
+MODEL_STEP = "model"  # the compiled normalization
+SIDES = ("strip_left", "strip_right")
+SPACE_STEPS = {"collapse_spaces", "collapse_white_space", *SIDES}
+
+
+def _replace(pattern, replacement):
+    def step(texts):
+        return tf.strings.regex_replace(texts, pattern, replacement)
+
+    return step
+
+
+def _form(name):
+    return lambda texts: import_tensorflow_text().normalize_utf8(texts, name)
+
+
+STEPS = {
+    "quotes": _replace("``|''", '"'),
+    **{name: _form(name) for name in ("NFC", "NFD", "NFKC", "NFKD")},
+    "strip_accents": _replace(MARK, ""),
+    "lowercase": lower,
+    "collapse_spaces": _replace(TWO_SPACES, " "),
+    "collapse_white_space": _replace(rf"[{_ANY_SPACE}]{{2,}}|[\n\r\t]", " "),
+    "strip_left": _replace(f"^[{_ANY_SPACE}]+", ""),
+    "strip_right": _replace(f"[{_ANY_SPACE}]+$", ""),
+}
 
 
 def normalize_spaces(texts, charsmap, graphemes):

@@ -157,26 +157,6 @@ class WordPieceTokenizer(Tokenizer):
         """
         return [not token.startswith("##") for token in self.vocabulary]
 
-    def to_json(self) -> dict:
-        return {
-            "normalizer": {
-                "type": "BertNormalizer",
-                "clean_text": True,
-                "handle_chinese_chars": True,
-                "strip_accents": self.strip_accents,
-                "lowercase": self.lowercase,
-            },
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": self.clean_up},
-            "model": {
-                "type": "WordPiece",
-                "unk_token": self.unk_token,
-                "continuing_subword_prefix": "##",
-                "max_input_chars_per_word": MAX_WORD_LENGTH,
-                "vocab": self._ids,
-            },
-        }
-
 
 @constants
 def _make_splitter(vocabulary, unk_token):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor
+from keras_transfer.text.tokenizer_files.formats import FORMATS
 from keras_transfer.text.tokenizers.sentencepiece_model import SentencePieceModel
 from tests.tokenizing import run_tokenizer_test
 
@@ -41,6 +42,9 @@ def train(**options):
     return file.getvalue()
 
 
+FORMAT = FORMATS[SentencePieceBPETokenizer]
+
+
 @pytest.fixture(scope="module")
 def model():
     return train()
@@ -48,7 +52,7 @@ def model():
 
 def hugging_face(tokenizer):
     """Returns the tokenizer of Hugging Face without special tokens, which texts would become."""
-    fast = {"version": "1.0", "added_tokens": [], "post_processor": None, **tokenizer.to_json()}
+    fast = {"version": "1.0", "added_tokens": [], "post_processor": None, **FORMAT.write(tokenizer)}
     return tokenizers.Tokenizer.from_str(json.dumps(fast))
 
 
@@ -70,7 +74,7 @@ def test_the_ids_are_those_of_hugging_face(model, config):
     ours = SentencePieceBPETokenizer(made.vocabulary, made.merges, **config)
     expected = [encoding.ids for encoding in hugging_face(ours).encode_batch(HARD)]
     assert ours.tokenize(HARD).to_list() == expected
-    assert SentencePieceBPETokenizer.from_json(ours.to_json(), ours.vocabulary, []).get_config() == ours.get_config()
+    assert FORMAT.read(FORMAT.write(ours), ours.vocabulary, []).get_config() == ours.get_config()
 
 
 def test_control_tokens_add_nothing_to_a_text_as_in_sentencepiece(model, tmp_path):
@@ -98,7 +102,7 @@ def test_random_merges_that_cross_spaces_get_the_ids_of_hugging_face():
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=200, special_tokens=["<unk>"], show_progress=False)
     theirs.train_from_iterator(texts[:50], trainer)
     fast = json.loads(theirs.to_str())
-    ours = SentencePieceBPETokenizer.from_json(fast, list(fast["model"]["vocab"]), [])
+    ours = FORMAT.read(fast, list(fast["model"]["vocab"]), [])
     assert (ours.prefix, ours.byte_fallback) == (None, False)
     assert any("a\u2581" in token for token in ours.vocabulary)
     texts += ["axxb \u00e9x", "x"]
@@ -151,11 +155,11 @@ def test_what_is_not_supported_is_an_error(model):
     made = SentencePieceBPETokenizer.from_model(model)
     unigram = SentencePieceModel.from_bytes(model)
     unigram.model_type = 1
-    fast = made.to_json()
+    fast = FORMAT.write(made)
     metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
 
     def read(text_tokens=(), **changes):
-        return SentencePieceBPETokenizer.from_json({**fast, **changes}, made.vocabulary, list(text_tokens))
+        return FORMAT.read({**fast, **changes}, made.vocabulary, list(text_tokens))
 
     for function, message in (
         (lambda: SentencePieceBPETokenizer.from_model(unigram.to_bytes()), "model_type=1, a normalization of 0 bytes"),

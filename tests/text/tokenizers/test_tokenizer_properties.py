@@ -18,6 +18,7 @@ from keras_transfer.text import (
     WordPieceTokenizer,
     fastai_texts,
 )
+from keras_transfer.text.tokenizer_files.formats import format_of
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from tests.properties import texts
 
@@ -132,7 +133,7 @@ def original(name):
     if name in ("Unigram", "SentencePiece BPE"):
         return pytest.importorskip("sentencepiece").SentencePieceProcessor(model_proto=model(name)).encode
     tokenizers = pytest.importorskip("tokenizers")
-    fast = {"version": "1.0", "post_processor": None, **made(name).to_json(), "added_tokens": []}
+    fast = {"version": "1.0", "post_processor": None, **format_of(made(name)).write(made(name)), "added_tokens": []}
     theirs = tokenizers.Tokenizer.from_str(json.dumps(fast))
     return lambda rows: [found.ids for found in theirs.encode_batch(rows, add_special_tokens=False)]
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor, UnigramTokenizer
+from keras_transfer.text.tokenizer_files.formats import FORMATS
 from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 from tests.errors import check_errors
 from tests.tokenizing import run_tokenizer_test
@@ -194,16 +195,14 @@ def test_a_text_that_spells_a_byte_piece_is_read_as_the_format_of_the_file_reads
     theirs.normalizer = tokenizers.normalizers.Precompiled(SentencePieceModel.from_bytes(model).charsmap)
     texts = ["the <0x41> film", "<0x4a> <0x4A>\u00e9", "a<0x41>b<0x4", "<0x00>", "<0xFF><0xE4>"]
     fast = json.loads(theirs.to_str())
-    ours = UnigramTokenizer.from_json(fast, [piece for piece, _ in pieces], [], graphemes=False)
+    ours = FORMATS[UnigramTokenizer].read(fast, [piece for piece, _ in pieces], [], graphemes=False)
     expected = [theirs.encode(text).ids for text in texts]
     assert ours.tokenize(texts).to_list() == expected
     assert expected[0] != parsed.encode(texts[0])
     assert UnigramTokenizer(model).tokenize(texts).to_list() == parsed.encode(texts)
     copy = UnigramTokenizer(ours.serialized_model, ours.vocabulary, **ours.get_config())
-    assert (
-        copy.tokenize(texts).to_list() == expected
-        and copy.to_json()["model"]["vocab"] == ours.to_json()["model"]["vocab"]
-    )
+    write = FORMATS[UnigramTokenizer].write
+    assert copy.tokenize(texts).to_list() == expected and write(copy)["model"]["vocab"] == write(ours)["model"]["vocab"]
 
 
 def test_control_symbols_add_nothing_to_a_text(model):
