@@ -1,5 +1,6 @@
 """TensorFlow as a module that is imported when one of its names is first used, as in Keras itself."""
 
+import functools
 import importlib
 from typing import Any
 
@@ -18,3 +19,18 @@ class LazyModule:
 
 
 tf: Any = LazyModule("tensorflow")
+
+
+def constants(make):
+    """Decorates a function that makes constants of a graph, which takes long, so that the last ones are kept.
+
+    They belong to no function that is being traced, which would keep them in its own graph, and lie on the CPU.
+    """
+
+    @functools.lru_cache(maxsize=4)
+    @functools.wraps(make)
+    def made(*args):
+        with tf.init_scope(), tf.device("CPU:0"):
+            return make(*args)
+
+    return made

@@ -9,7 +9,7 @@ from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.data.layout import preprocess_words
 from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
-from keras_transfer.text.word_level import check_word_level
+from keras_transfer.text.preprocessor import check_word_level
 
 
 def word_batches(

@@ -47,14 +47,19 @@ from keras_transfer.text.inputs import (
 )
 from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.predicted_words import BEGIN, END
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, LengthError, preprocess
+from keras_transfer.text.preprocessor import (
+    DEFAULT_LENGTH,
+    LengthError,
+    character_offsets,
+    check_word_level,
+    preprocess,
+)
 from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT
 from keras_transfer.text.strings.pieces import align_ragged_right, take_pieces, without_first_space
 from keras_transfer.text.strings.scripts import count_words
 from keras_transfer.text.token_preprocessor import warn_of_truncation
 from keras_transfer.text.tokenizer_files.formats import fast_content
 from keras_transfer.text.tokenizer_files.settings import FAST_FILE
-from keras_transfer.text.word_level import character_offsets, check_word_level
 
 __all__ = [
     "Batches",

@@ -8,11 +8,10 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.predicted_words import PredictedWords
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
-from keras_transfer.text.tensorflow import tf
-from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, WordLevelPreprocessor, pad_words
 
 # The ids of a word's characters are its bytes plus one, and the special ids below. The id 0 pads texts.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD_CHARACTER = range(257, 262)
@@ -20,7 +19,7 @@ NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
+class ElmoPreprocessor(SavedByArguments, WordLevelPreprocessor):
     """Turns texts into the inputs of ELMo: the ids of the characters of each word, as in the original.
 
     The ids of a word are the beginning of a word, its bytes in UTF-8, the end of a word, and padding. As in the
@@ -97,6 +96,10 @@ class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
         """
         return self.predicted_words.token_to_id(token)
 
+    def _features(self):
+        axes = {"character_ids": (self.max_characters,), "padding_mask": ()}
+        return {**axes, "word_ids": ()} if self.has_vocabulary else axes
+
     def _word_pieces(self, words):
         pieces = self.characters(words)
         if self.has_vocabulary:
@@ -130,15 +133,6 @@ class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
         ids = tf.pad(letters, [[0, 0], [1, 1]])
         ids = tf.where(place < lengths, ids, tf.where(place == lengths, END_WORD, PAD_CHARACTER))
         return tf.where(place < 0, BEGIN_WORD, ids)
-
-    def compute_output_spec(self, texts, sequence_length=None):
-        self._check_single(texts)
-        shape = (*batch_shape(texts), self._length_of(sequence_length))
-        names = ("padding_mask", "word_ids") if self.has_vocabulary else ("padding_mask",)
-        return {
-            "character_ids": keras.KerasTensor((*shape, self.max_characters), "int32", name="character_ids"),
-            **{name: keras.KerasTensor(shape, "int32", name=name) for name in names},
-        }
 
     def save_assets(self, dir_path: str | os.PathLike) -> None:
         """Writes the vocabulary, if there is one, into a folder.

@@ -8,8 +8,8 @@ from typing import Any, Self
 import keras
 
 from keras_transfer.core.expect import TEXT, expects, integer, list_of, one_of
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.text.tensorflow import tf
 
 _LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from keras_transfer.core.documents import paths_of, read_documents
 from keras_transfer.core.expect import expects, integer, one_of
+from keras_transfer.core.lazy import tf
 from keras_transfer.text.inputs import to_list
 from keras_transfer.text.strings.splitting import SPLITS, split_words
-from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 from keras_transfer.text.word_preprocessor import WordTokenizer
 

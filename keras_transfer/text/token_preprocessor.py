@@ -10,14 +10,19 @@ import numpy as np
 
 from keras_transfer.core.expect import expect, expects, instance_of
 from keras_transfer.core.files import atomic_files
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import Packing
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape, preprocess
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.text.preprocessor import (
+    DEFAULT_LENGTH,
+    HasTokenizer,
+    WordLevelPreprocessor,
+    as_text_tensors,
+    preprocess,
+)
 from keras_transfer.text.tokenizer_files.settings import check_no_tokenizer
 from keras_transfer.text.tokenizer_files.tokenizer_folder import read_tokenizer_folder, write_tokenizer_folder
-from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer
-from keras_transfer.text.word_level import WordLevelPreprocessor
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 log = logging.getLogger("keras_transfer")
 
@@ -64,6 +69,8 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
     preprocessor(["The film"])["token_ids"]  # [[1, 4, 5, 2, 0, 0]]
     ```
     """
+
+    accepts_pairs = True
 
     @expects(tokenizer=instance_of(Tokenizer, "a `Tokenizer`"), packing=instance_of(Packing, "a `Packing`"))
     def __init__(
@@ -219,17 +226,11 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         kept = tf.reduce_all(tf.stack([ids != index for index in special]), 0)
         return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
 
-    def call(self, texts, sequence_length=None):
-        parts = texts if isinstance(texts, tuple) else (texts,)
-        ids = [self.tokenizer.tokenize(tf.reshape(part, [-1])) for part in parts]
-        inputs = self._pack(ids, self._length_of(sequence_length))
-        if parts[0].shape.rank == 0:
-            return {key: value[0] for key, value in inputs.items()}
-        return inputs
+    def _features(self):
+        return dict.fromkeys(self.packing.features, ())
 
-    def compute_output_spec(self, texts, sequence_length=None):
-        shape = (*batch_shape(texts), self._length_of(sequence_length))
-        return {key: keras.KerasTensor(shape, dtype="int32", name=key) for key in self.packing.features}
+    def _encode(self, columns, sequence_length):
+        return self._pack([self.tokenizer.tokenize(column) for column in columns], sequence_length)
 
     def _word_pieces(self, words):
         pieces = self.tokenizer.word_pieces(words)

@@ -5,11 +5,10 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expect, expects, instance_of, integer
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, batch_shape, is_longest
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.text.preprocessor import HasTokenizer, Preprocessor, as_text_tensors, batch_shape, is_longest
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
-from keras_transfer.text.tokenizers.tokenizer import HasTokenizer
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

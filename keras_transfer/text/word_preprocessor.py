@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import keras
 
 from keras_transfer.core.expect import expect
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.core.lazy import tf
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, HasTokenizer, WordLevelPreprocessor, pad_words
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
-from keras_transfer.text.tensorflow import tf
-from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer
-from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 
@@ -60,7 +59,7 @@ class WordTokenizer(Tokenizer):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
+class WordPreprocessor(HasTokenizer, WordLevelPreprocessor):
     """Turns texts into the ids of their words: 0 is padding, 1 an unknown word, 2 the first word of the vocabulary.
 
     Args:
@@ -106,16 +105,14 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
         super().__init__(sequence_length, split, name)
         self.tokenizer = WordTokenizer(vocabulary, lowercase, split, case_folding)
 
+    def _features(self):
+        return {"token_ids": (), "padding_mask": ()}
+
     def _word_pieces(self, words):
         return self.tokenizer.look_up(words), tf.ones_like(words, tf.int32)
 
     def _pack_words(self, pieces, sequence_length):
         return pad_words("token_ids", pieces, sequence_length)
-
-    def compute_output_spec(self, texts, sequence_length=None):
-        self._check_single(texts)
-        shape = (*batch_shape(texts), self._length_of(sequence_length))
-        return {key: keras.KerasTensor(shape, "int32", name=key) for key in ("token_ids", "padding_mask")}
 
     def get_config(self):
         return {"sequence_length": self.sequence_length, **self.tokenizer.get_config(), "name": self.name}

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.text.strings.string_table import look_up, make_table
-from keras_transfer.text.tensorflow import tf
 
 _NO_PAIR = 2**62
 

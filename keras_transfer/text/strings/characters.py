@@ -1,6 +1,6 @@
 """Maps the bytes of normalized texts back to the characters of the original texts, in the graph."""
 
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.core.lazy import tf
 
 
 def utf8_widths(texts):

@@ -1,8 +1,8 @@
 """BERT's normalization of text in the TensorFlow graph, exactly as in Hugging Face `tokenizers`."""
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.code_points import SETS, class_of, codes_of
-from keras_transfer.text.tensorflow import tf
 
 # Replaces every word that must become the unknown token. U+FFFD in the text itself is removed first, so it has no other
 # meaning. In a vocabulary it never matches, as in Hugging Face's tokenizers.

@@ -1,6 +1,6 @@
 """Ragged ids as the input of a generator, and ids as text, in the TensorFlow graph."""
 
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.core.lazy import tf
 
 
 def align_ragged_right(ids, start, max_length):

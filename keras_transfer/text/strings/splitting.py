@@ -2,7 +2,7 @@
 
 import re
 
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.core.lazy import tf
 
 SPLITS = ("punctuation", "whitespace")
 

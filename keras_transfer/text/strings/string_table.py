@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from keras_transfer.text.tensorflow import tf
+from keras_transfer.core.lazy import tf
 
 
 class StringTable(NamedTuple):

@@ -5,8 +5,8 @@ import os
 import pathlib
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.text.strings.byte_pairs import encode_words
-from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 MERGES_FILE = "merges.txt"

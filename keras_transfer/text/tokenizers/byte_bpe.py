@@ -9,12 +9,12 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, utf8_widths
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import put_space_before, split_around, split_gpt2
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.bpe import BPETokenizer
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT, MARKED_SPACE
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.string_table import look_up, make_table
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import normalize, replace_newer
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.bpe import BPETokenizer
 
 END_OF_WORD = "</w>"  # ends the last token of a word

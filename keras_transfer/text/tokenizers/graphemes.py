@@ -4,9 +4,9 @@ import functools
 
 import numpy as np
 
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.strings.code_points import SETS, class_of, spans_of
 from keras_transfer.text.strings.string_table import look_up, make_table
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.sentencepiece_model import normalized
 
 _OTHER_KIND, _EXTENDING_KIND, _CONTROL_KIND, _PREPENDED_KIND = range(4)

@@ -11,11 +11,11 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expects, one_of
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import CUT, split_around, split_at
 from keras_transfer.text.strings.string_table import make_table
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.bpe import BPETokenizer
 from keras_transfer.text.tokenizers.sentencepiece_model import BPE, BYTE_PIECES, SPACE, PieceType, SentencePieceModel
 

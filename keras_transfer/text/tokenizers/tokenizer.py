@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.preprocessor import as_text_tensors
 from keras_transfer.text.strings.pieces import join_pieces
-from keras_transfer.text.tensorflow import tf
 
 _SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
 
@@ -342,46 +342,3 @@ def _check_ids(ids, count):
             f"Ids must be integers from 0 to {count - 1}, the positions of tokens in the vocabulary. "
             f"Received: {wrong.ravel()[0].item()!r}"
         )
-
-
-class HasTokenizer:
-    """Mixin of preprocessors that have a `tokenizer`, and expose its vocabulary and its assets as their own."""
-
-    tokenizer: Any
-
-    @property
-    def vocabulary(self) -> list[str]:
-        """List of strings, the tokens in the order of their ids."""
-        return self.tokenizer.vocabulary
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Integer. Number of ids."""
-        return self.tokenizer.vocabulary_size
-
-    def token_to_id(self, token: str) -> int | None:
-        """Returns the id of a token.
-
-        Args:
-            token: String.
-
-        Returns:
-            An integer, or `None` if the vocabulary lacks the token.
-        """
-        return self.tokenizer.token_to_id(token)
-
-    def save_assets(self, dir_path: str | os.PathLike) -> None:
-        """Writes the vocabulary into a folder.
-
-        Args:
-            dir_path: String or path.
-        """
-        self.tokenizer.save_assets(dir_path)
-
-    def load_assets(self, dir_path: str | os.PathLike) -> None:
-        """Reads the vocabulary that `save_assets` wrote.
-
-        Args:
-            dir_path: String or path.
-        """
-        self.tokenizer.load_assets(dir_path)

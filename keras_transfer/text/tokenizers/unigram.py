@@ -12,10 +12,10 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.scripts import script_of, scripts_of
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.graphemes import of_characters
 from keras_transfer.text.tokenizers.sentencepiece_model import (
     BYTE_PIECES,

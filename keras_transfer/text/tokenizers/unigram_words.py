@@ -3,10 +3,10 @@
 import functools
 import unicodedata
 
+from keras_transfer.core.lazy import tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import MARK, lower
 from keras_transfer.text.strings.splitting import CUT, split_at
-from keras_transfer.text.tensorflow import tf
 from keras_transfer.text.tokenizers.graphemes import apply_to_graphemes, change_where
 from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, normalized
 

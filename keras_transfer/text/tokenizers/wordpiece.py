@@ -8,6 +8,7 @@ from typing import Self
 import keras
 
 from keras_transfer.core.expect import FLAG, expects
+from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters
 from keras_transfer.text.strings.normalizer import (
@@ -19,7 +20,6 @@ from keras_transfer.text.strings.normalizer import (
     replace_newer,
 )
 from keras_transfer.text.strings.scripts import script_of, scripts_of
-from keras_transfer.text.tensorflow import constants, tf
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 log = logging.getLogger("keras_transfer")
