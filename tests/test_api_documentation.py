@@ -91,12 +91,19 @@ def faults_of_function(function, docstring):
         yield "There is no `Returns`"
 
 
+def arguments_elsewhere(definition):
+    """Whether a class has the constructor of a base, and its docstring says that the arguments are described there."""
+    own = {method.name for method in definition.node.body if isinstance(method, ast.FunctionDef)}
+    places = [f"The arguments are those of `{base.node.name}`." for base in lineage(definition)[1:]]
+    return "__init__" not in own and any(place in definition.docstring for place in places)
+
+
 def faults_of_class(definition):
     docstring = definition.docstring
     if docstring is None:
         yield "There is no docstring"
         return
-    yield from faults_of_arguments(docstring, constructor(definition))
+    yield from faults_of_arguments(docstring, [] if arguments_elsewhere(definition) else constructor(definition))
     room = definition.module.split(".")[1]
     if room in WITH_SHAPES and foreign_bases(definition) and not SHAPE.search(docstring):
         yield "There are no shapes, such as `[batch, length, dim]`"

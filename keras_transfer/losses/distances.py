@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.expect import expects, number, one_of
 from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_distances, cosines, euclidean_distances
 
@@ -111,11 +112,7 @@ class ContrastiveLoss(PartsLoss):
         return 0.5 * (labels * distances**2 + (1 - labels) * ops.relu(self.margin - distances) ** 2)
 
     def check_labels(self, labels: np.ndarray) -> None:
-        [*wrong] = np.flatnonzero((labels != 0) & (labels != 1))
-        if wrong:
-            raise ValueError(
-                f"Labels of `{type(self).__name__}` must be 0 or 1. Received: {labels[wrong[0]]} at position {wrong[0]}"
-            )
+        expect_each((labels == 0) | (labels == 1), f"Labels of `{type(self).__name__}` must be 0 or 1.", labels)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.metrics.rows import class_rows, count_classes
@@ -134,23 +135,14 @@ def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_wei
             "`y_true` and `sample_weight` must have the shape [rows], and `y_pred` [rows, classes] or [rows]. "
             f"Received: {y_true.shape}, {weights.shape} and {y_pred.shape}"
         )
-    wrong: Any = np.argwhere(~((y_pred >= 0) & (y_pred <= 1)))
-    if len(wrong):
-        place = tuple(wrong[0].tolist())
-        raise ValueError(
-            "`y_pred` must be probabilities between 0 and 1. Use the softmax of logits. "
-            f"Received: {y_pred[place]} at position {place}"
-        )
+    rule = "`y_pred` must be probabilities between 0 and 1. Use the softmax of logits."
+    expect_each((y_pred >= 0) & (y_pred <= 1), rule, y_pred)
     if y_pred.ndim == 1 or y_pred.shape[1] == 1:
         y_pred = y_pred.reshape(-1)
         y_pred = np.stack([1 - y_pred, y_pred], axis=1)
     classes = y_pred.shape[1]
-    wrong = np.flatnonzero((y_true != np.floor(y_true)) | (y_true >= classes))
-    if len(wrong):
-        raise ValueError(
-            f"`y_true` must be integers below {classes}, the number of classes. "
-            f"Received: {y_true[wrong[0]]} at position {wrong[0]}"
-        )
+    rule = f"`y_true` must be integers below {classes}, the number of classes."
+    expect_each((y_true == np.floor(y_true)) & (y_true < classes), rule, y_true)
     weights = np.where(y_true >= 0, weights, 0.0)
     highest, right = y_pred.max(axis=1), y_pred.argmax(axis=1) == y_true
     places = np.clip(np.ceil(highest * num_bins).astype(int) - 1, 0, num_bins - 1)

@@ -197,27 +197,7 @@ class BartSingleText(Bart):
 class MBart(Bart):
     """mBART: BART with pre-norm blocks and a norm after each half, for many languages (Liu et al. 2020).
 
-    Args:
-        vocabulary_size: Integer. Number of tokens.
-        num_layers: Integer. Number of Transformer blocks.
-        num_heads: Integer. Number of attention heads.
-        hidden_dim: Integer. Width of the token vectors.
-        intermediate_dim: Integer. Width of the feed-forward networks.
-        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
-        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
-        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
-            same as `intermediate_dim`.
-        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
-        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
-        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
-        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
-        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
-        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
-            `False`.
-        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"decoder_positions"`.
+    The arguments are those of `Bart`.
 
     Example:
     ```python
@@ -236,27 +216,7 @@ class MBart(Bart):
 class Pegasus(Bart):
     """Pegasus: pre-norm blocks, sinusoidal positions, no norm after the embeddings (Zhang et al. 2020).
 
-    Args:
-        vocabulary_size: Integer. Number of tokens.
-        num_layers: Integer. Number of Transformer blocks.
-        num_heads: Integer. Number of attention heads.
-        hidden_dim: Integer. Width of the token vectors.
-        intermediate_dim: Integer. Width of the feed-forward networks.
-        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
-        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
-        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
-            same as `intermediate_dim`.
-        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
-        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
-        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
-        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
-        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
-        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
-            `False`.
-        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"decoder_positions"`.
+    The arguments are those of `Bart`.
 
     Example:
     ```python
@@ -275,27 +235,7 @@ class Pegasus(Bart):
 class Marian(Bart):
     """Marian's Transformer for translation: sinusoidal positions, no norm after the embeddings.
 
-    Args:
-        vocabulary_size: Integer. Number of tokens.
-        num_layers: Integer. Number of Transformer blocks.
-        num_heads: Integer. Number of attention heads.
-        hidden_dim: Integer. Width of the token vectors.
-        intermediate_dim: Integer. Width of the feed-forward networks.
-        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
-        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
-        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
-            same as `intermediate_dim`.
-        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
-        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
-        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
-        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
-        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
-        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
-            `False`.
-        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"decoder_positions"`.
+    The arguments are those of `Bart`.
 
     Example:
     ```python
