@@ -45,7 +45,6 @@ from keras_transfer.text.inputs import (
     to_list,
     to_sentences,
 )
-from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.predicted_words import BEGIN, END
 from keras_transfer.text.preprocessor import (
     DEFAULT_LENGTH,
@@ -54,6 +53,7 @@ from keras_transfer.text.preprocessor import (
     check_word_level,
     preprocess,
 )
+from keras_transfer.text.special_tokens import is_language_code
 from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT
 from keras_transfer.text.strings.pieces import align_ragged_right, take_pieces, without_first_space
 from keras_transfer.text.strings.scripts import count_words

@@ -1,7 +1,6 @@
 """Packs the ids of a text, or of a pair of texts, into one row of a model's inputs."""
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -10,13 +9,7 @@ import keras
 from keras_transfer.core.expect import TEXT, expects, integer, list_of, one_of
 from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
-
-_LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
-
-
-def is_language_code(token):
-    """Returns whether a special token looks like a language code, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
-    return _LANGUAGE.fullmatch(token) is not None
+from keras_transfer.text.special_tokens import is_language_code
 
 
 @expects(

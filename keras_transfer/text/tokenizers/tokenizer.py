@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -11,11 +10,9 @@ import numpy as np
 from keras_transfer.core.expect import expect
 from keras_transfer.core.lazy import tf
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.preprocessor import as_text_tensors
+from keras_transfer.text.special_tokens import is_language_code, sentinels_in
 from keras_transfer.text.strings.pieces import join_pieces
-
-_SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
 
 
 class Tokenizer(SavedByArguments):
@@ -129,16 +126,12 @@ class Tokenizer(SavedByArguments):
 
     @property
     def sentinel_ids(self) -> list[int]:
-        """List of integers. The ids of the sentinels `<extra_id_0>`, `<extra_id_1>`, ... of T5, in this order."""
-        found = {}
-        for token, index in self._ids.items():
-            if match := _SENTINEL.fullmatch(token):
-                found[int(match[1])] = index
-        return [found[number] for number in sorted(found)]
+        """List of integers. The ids of the sentinels `<extra_id_0>`, `<extra_id_1>`, ..., in this order."""
+        return [self._ids[token] for token in sentinels_in(self._ids)]
 
     @property
     def language_codes(self) -> list[str]:
-        """List of strings. The special tokens that name languages, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
+        """List of strings. The special tokens that name languages, such as `de_DE` and `>>deu<<`."""
         return [token for token in self.special_tokens if is_language_code(token)]
 
     def _check_loaded(self):
