@@ -308,6 +308,10 @@ def _read_byte_bpe(fast, tokens, text_tokens, **special):
     )
 
 
+def _fits_byte_bpe(fast):
+    return "merges" in fast["model"] and fast["model"].get("type") in (None, "BPE")
+
+
 def _check_added(fast, text_tokens, form):
     """Raises a `ValueError` if an added token is found in other places before texts are normalized than after."""
     early = {token["content"] for token in fast.get("added_tokens") or () if not token.get("normalized", True)}
@@ -550,7 +554,7 @@ FORMATS = {
     WordPieceTokenizer: Format(
         _write_word_piece, lambda fast: fast["model"].get("type") == "WordPiece", read_word_piece
     ),
-    ByteBPETokenizer: Format(_write_byte_bpe, lambda fast: "merges" in fast["model"], _read_byte_bpe),
+    ByteBPETokenizer: Format(_write_byte_bpe, _fits_byte_bpe, _read_byte_bpe),
     UnigramTokenizer: Format(
         _write_unigram, lambda fast: fast["model"].get("type") == "Unigram", _read_unigram, _GRAPHEMES
     ),

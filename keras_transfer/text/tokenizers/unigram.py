@@ -122,26 +122,26 @@ class UnigramTokenizer(Tokenizer):
         self.normalization = list(normalization)
         self.keep_spaces = bool(keep_spaces)
         self.graphemes = bool(graphemes)
-        self.parsed_model: Any = None
+        self._model: Any = None
         if vocabulary is not None:
             expect(model is not None, "A `vocabulary` requires a `model`.", model=None)
         super().__init__(None, unk_token, mask_token, eos_token)
         if model is not None:
             self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
-            pieces = self.parsed_model.pieces  # type: ignore[attr-defined]  # `_set_model` has set it
+            pieces = self._model.pieces  # type: ignore[attr-defined]  # `_set_model` has set it
             self._set_vocabulary([piece for piece, _, _ in pieces] if vocabulary is None else vocabulary)
 
     def _set_model(self, serialized):
         self._serialized = serialized
-        self.parsed_model = SentencePieceModel.from_bytes(serialized)
-        if self.parsed_model.model_type != UNIGRAM or not self.parsed_model.add_dummy_prefix:
+        self._model = SentencePieceModel.from_bytes(serialized)
+        if self._model.model_type != UNIGRAM or not self._model.add_dummy_prefix:
             raise ValueError(
                 "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. For BPE "
                 "models, see `SentencePieceBPETokenizer.from_model`. Received: "
-                f"model_type={self.parsed_model.model_type}, add_dummy_prefix={self.parsed_model.add_dummy_prefix}"
+                f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
             )
-        _check_pieces(self.parsed_model)
-        if not self.parsed_model.remove_extra_whitespaces:
+        _check_pieces(self._model)
+        if not self._model.remove_extra_whitespaces:
             log.warning(
                 "The SentencePiece model keeps consecutive spaces (remove_extra_whitespaces=False), which "
                 "`UnigramTokenizer` treats as one, as Transformers does."
@@ -150,7 +150,7 @@ class UnigramTokenizer(Tokenizer):
 
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(list(tokens))
-        unknown = [piece for piece, _, type in self.parsed_model.pieces if type == PieceType.UNKNOWN]
+        unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
         self.unk_token = self.unk_token or unknown[0]
         missing = sorted(self._normal_pieces() - self._ids.keys())
         expect(not missing, "The vocabulary must contain all pieces of the model.", missing=missing[:3])
@@ -162,6 +162,12 @@ class UnigramTokenizer(Tokenizer):
         return self._serialized
 
     @property
+    def parsed_model(self) -> SentencePieceModel:
+        """`SentencePieceModel`, the pieces and the normalization of the model."""
+        self._check_loaded()
+        return self._model
+
+    @property
     def special_tokens(self) -> list[str]:  # type: ignore[override]
         """List of strings, the tokens that text never becomes: control symbols, and tokens that the model lacks."""
         normal = self._normal_pieces()
@@ -169,7 +175,7 @@ class UnigramTokenizer(Tokenizer):
 
     def _normal_pieces(self):
         kinds = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
-        pieces = {piece for piece, _, type in self.parsed_model.pieces if type in kinds}
+        pieces = {piece for piece, _, type in self._model.pieces if type in kinds}
         return {piece for piece in pieces if not piece.startswith(_BYTE_AS_TEXT[0])}
 
     def _tokenize(self, texts):
@@ -179,15 +185,15 @@ class UnigramTokenizer(Tokenizer):
             known = {**self._ids, **{spelled_byte(piece): self._ids[piece] for piece in self._byte_pieces()}}
             ids = [
                 self.unk_id if type == PieceType.UNKNOWN else known.get(piece, self.unk_id)
-                for piece, _, type in self.parsed_model.pieces
+                for piece, _, type in self._model.pieces
             ]
-            pieces = [piece for piece, _, type in self.parsed_model.pieces]
+            pieces = [piece for piece, _, type in self._model.pieces]
             space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
             self._splitter = np.array(ids, "int32"), space
         ids, space = self._splitter
         splitter = _get_splitter(self._serialized, self.graphemes)
         texts = checked_utf8(texts)
-        charsmap = self.parsed_model.charsmap
+        charsmap = self._model.charsmap
         for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
             if step != MODEL_STEP:
                 texts = STEPS[step](texts)
@@ -195,7 +201,7 @@ class UnigramTokenizer(Tokenizer):
                 texts = normalize_spaces(texts, charsmap, self.graphemes)
         words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
         distinct, index = tf.unique(words.values)
-        if self.parsed_model.pieces[-1][0].startswith(_BYTE_AS_TEXT[0]):
+        if self._model.pieces[-1][0].startswith(_BYTE_AS_TEXT[0]):
             distinct = tf.strings.regex_replace(distinct, "<0x([0-9A-F]{2})>", _BYTE_AS_TEXT.format(r"\1"))
         pieces = splitter.tokenize(distinct)
         values, count = (
@@ -210,7 +216,7 @@ class UnigramTokenizer(Tokenizer):
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def trimmed(self, ids: set[int]) -> Self:
-        scores = {piece: score for piece, score, kind in self.parsed_model.pieces if kind == PieceType.NORMAL}
+        scores = {piece: score for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL}
         kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
         scripts = scripts_of(kept)
 
@@ -223,8 +229,8 @@ class UnigramTokenizer(Tokenizer):
         # The lowest score decides on unknown pieces.
         kept.add(min(scores, key=lambda piece: (scores[piece], piece)))
         dropped = scores.keys() - kept
-        pieces = [entry for entry in self.parsed_model.pieces if entry[0] not in dropped]
-        model = dataclasses.replace(self.parsed_model, pieces=pieces).to_bytes()
+        pieces = [entry for entry in self._model.pieces if entry[0] not in dropped]
+        model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
         vocabulary = [token for token in self.vocabulary if token not in dropped]
         return type(self)(model, vocabulary, **self.get_config())
 
@@ -237,11 +243,11 @@ class UnigramTokenizer(Tokenizer):
             A list of bytes.
         """
         bytes_ = {piece: bytes([int(piece[3:5], 16)]) for piece in self._byte_pieces()}
-        bytes_ |= {piece: b"" for piece, _, type in self.parsed_model.pieces if type == PieceType.CONTROL}
+        bytes_ |= {piece: b"" for piece, _, type in self._model.pieces if type == PieceType.CONTROL}
         return [bytes_.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
     def _byte_pieces(self):
-        return [piece for piece, _, type in self.parsed_model.pieces if type == PieceType.BYTE]
+        return [piece for piece, _, type in self._model.pieces if type == PieceType.BYTE]
 
     def save_assets(self, folder: str | os.PathLike) -> None:
         """Writes the model and the tokens into a folder.
