@@ -34,7 +34,7 @@ _OF_BERT = {"lowercase": "do_lower_case", "strip_accents": "strip_accents"}
 _OF_BERT["handle_chinese_chars"] = "tokenize_chinese_chars"
 
 
-def follow(folder, families, template_of, has_segments, choice=None):
+def follow(folder, families, has_segments, choice=None):
     """Returns the content of `tokenizer.json` as it is used, its packing, and whether a pair has two segments.
 
     If the two descriptions disagree and the user has not chosen one, a warning names what differs.
@@ -42,8 +42,6 @@ def follow(folder, families, template_of, has_segments, choice=None):
     Args:
         folder: `TokenizerFolder` with a `tokenizer.json`.
         families: Dict from kinds to their `Family`.
-        template_of: Function of a `Family` that returns the tokens around its texts, by the special tokens of the
-            folder.
         has_segments: Boolean. Whether the model reads segments and `tokenizer_config.json` does not exclude them.
         choice: String. `"file"` for `tokenizer.json` as it is, or `"config"` for the tokenizer that Transformers 5
             builds from the settings. Defaults to `None`, what the Transformers version of the folder does.
@@ -54,7 +52,7 @@ def follow(folder, families, template_of, has_segments, choice=None):
     kind = _kind_of_five(name, folder.model, families)
     family = families.get(kind)
     keeps = kind in ("gpt2", "openai-gpt") or (kind == "albert" and fast.get("post_processor"))
-    own = None if family is None or keeps else (*template_of(family), family.segments)
+    own = None if family is None or keeps else (*folder.template(family), family.segments)
     file = {**fast, "template": None, "segments": has_segments}
     by_config = _built(kind, family, folder) if family else _with_settings(folder)
     by_config |= {"template": own, "segments": has_segments}

@@ -78,6 +78,26 @@ class TokenizerFolder:
         """List of dicts, the added tokens in `tokenizer_config.json`."""
         return [{**token, "id": int(id)} for id, token in (self.config.get("added_tokens_decoder") or {}).items()]
 
+    @property
+    def named_tokens(self):
+        """Dict from roles to the special tokens that the settings name."""
+        return _by_role(read_optional(self.path / "special_tokens_map.json")) | _by_role(self.config)
+
+    def special_tokens(self, family):
+        """Returns a dict from roles to the special tokens of the folder, and of its family where it names none."""
+        return {**_by_role(self.fast.get("padding") or {}), **family.special, **self.named_tokens}
+
+    def template(self, family):
+        """Returns the tokens before, between and after texts, as a family packs them."""
+        source, translation = self.config.get("src_lang") or "en_XX", self.config.get("tgt_lang")
+        languages = {"language": source, "translation": translation}
+        if self.target:
+            languages = {"language": translation or source, "translation": None}
+        tokens = {**family.special, **self.named_tokens, **languages}
+        return [
+            [tokens[role] for role in group if tokens[role]] for group in (family.start, family.between, family.end)
+        ]
+
     def text_tokens(self, special=()):
         """Returns the added tokens that texts may contain: those that are neither special nor among the given ones."""
         kept = [token for token in self.added if not token.get("special", True) and token["content"] not in special]
@@ -116,6 +136,13 @@ def only_step(part):
     """Returns the only step of a normalizer or pre-tokenizer, or the whole if it has several, or `{}` for none."""
     steps = steps_of(part)
     return steps[0] if len(steps) == 1 else part or {}
+
+
+def _by_role(settings):
+    """Returns the special tokens in a file of settings, by role."""
+    tokens = {key: value for key, value in settings.items() if key.endswith("_token")}
+    tokens = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
+    return {key: value for key, value in tokens.items() if isinstance(value, str)}
 
 
 def _contents(settings):

@@ -38,43 +38,21 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
         kind = "bert"
     _check_class(folder)
     family = FAMILIES.get(kind, Family())
-    own = _tokens(read_optional(path / "special_tokens_map.json")) | _tokens(config)
-    special = folder.special = {**_tokens(folder.fast.get("padding") or {}), **family.special, **own}
+    special = folder.special = folder.special_tokens(family)
     _check_padding(folder, kind)
-    languages = {"language": config.get("src_lang") or "en_XX", "translation": config.get("tgt_lang")}
-    if target:
-        languages = {"language": languages["translation"] or languages["language"], "translation": None}
-
-    def template_of(family):
-        tokens = {**family.special, **own, **languages}
-        roles = (family.start, family.between, family.end)
-        return [[tokens[role] for role in group if tokens[role]] for group in roles]
-
     has_segments = _has_segments(folder, kind, family)
     if folder.fast:
-        folder.fast, (start, between, end, segments), has_two = follow(
-            folder, FAMILIES, template_of, has_segments, choice
-        )
+        folder.fast, (start, between, end, segments), has_two = follow(folder, FAMILIES, has_segments, choice)
         tokenizer = read_fast(folder, of_bert)
         if unknown and of_bert:
-            start, between, end = template_of(family)
+            start, between, end = folder.template(family)
         segments = segments if has_two else None
         segments = segments or ((0, 0) if folder.model else None)  # The model needs an input in any case.
-    elif family.read is not None:
-        folder.config |= {} if lowercase is None else {"do_lower_case": lowercase}
-        tokenizer, segments = family.read(folder, family), family.segments
-        if family.read is read_word_piece and (config or folder.model) and "do_lower_case" not in config:
-            follow_case(path, tokenizer, choice)
-        start, between, end = template_of(family)
+    else:
+        tokenizer = _read_older_files(folder, kind, choice, lowercase)
+        (start, between, end), segments = folder.template(family), family.segments
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
-    else:
-        names = [name for name, family in FAMILIES.items() if family.read is not None]
-        hint = " `BertPreprocessor.load` reads vocab.txt." if "vocab.txt" in folder.names else ""
-        raise FileNotFoundError(
-            f"{path} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
-            f"older files of its tokenizer.{hint} Received: {folder.names}, model_type={kind!r}"
-        )
     segments = segments if has_segments else None
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
     expect(pad is not None, "The folder must name a `pad_token` or an `eos_token`.", special=special, folder=path)
@@ -89,6 +67,23 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
         "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
         "split": config.get(SPLIT_KEY, "punctuation"),
     }
+
+
+def _read_older_files(folder, kind, choice, lowercase):
+    """Returns the tokenizer of a folder without `tokenizer.json`."""
+    family = FAMILIES.get(kind, Family())
+    if family.read is None:
+        names = [name for name, family in FAMILIES.items() if family.read is not None]
+        hint = " `BertPreprocessor.load` reads vocab.txt." if "vocab.txt" in folder.names else ""
+        raise FileNotFoundError(
+            f"{folder.path} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
+            f"older files of its tokenizer.{hint} Received: {folder.names}, model_type={kind!r}"
+        )
+    folder.config |= {} if lowercase is None else {"do_lower_case": lowercase}
+    tokenizer = family.read(folder, family)
+    if family.read is read_word_piece and (folder.config or folder.model) and "do_lower_case" not in folder.config:
+        follow_case(folder.path, tokenizer, choice)
+    return tokenizer
 
 
 def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, target=None):
@@ -202,13 +197,6 @@ def _check_padding(folder, kind):
             "length of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` "
             f"in {CONFIG_FILE} to 'right'. Received: padding_side='left'"
         )
-
-
-def _tokens(config):
-    """Returns the special tokens in a file of settings, by role."""
-    tokens = {key: value for key, value in config.items() if key.endswith("_token")}
-    tokens = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
-    return {key: value for key, value in tokens.items() if isinstance(value, str)}
 
 
 def _kind_of(folder):
