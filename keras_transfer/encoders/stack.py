@@ -39,10 +39,17 @@ class StackLayers:
     """The layers of a Transformer as attributes, which the functions of this file run.
 
     Args:
+        language: Integer. The language of all tokens. `None` for `language_ids` as an input.
+        embeddings_norm: Layer, applied to the sum of the embeddings, before the dropout and the projection.
         embeddings_dropout, output_dropout: Floats, dropout rates, which become layers.
+        block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
+            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it accepts
+            it, `num_keys`.
         output_transform: Sequence of layers, applied after the final norm.
+        pooler: Layer from the first token's vector to `pooled_output`.
         is_decoder: Boolean. Whether a token sees only itself and earlier tokens in all blocks, also in those whose
             attention is not causal, because an encoder has it too.
+        token_scale: Float. Factor of the token embeddings.
     """
 
     token_embedding: Any
@@ -76,6 +83,10 @@ class StackLayers:
             count = len(self.attention_biases)
             name = f"{prefix}attention_bias" + (f"_{count}" if count else "")
             self.attention_biases[kind] = AttentionBias(causal=kind[0], window=kind[1], dtype=dtype, name=name)
+
+
+_OF_DECODERS = ("output_transform", "is_decoder")
+_FURTHER_LAYERS = [field.name for field in dataclasses.fields(StackLayers)[2:] if field.name not in _OF_DECODERS]
 
 
 def embed(layers, inputs, start=0):
@@ -247,70 +258,28 @@ class TransformerStack(Encoder):
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
         token_embedding: Layer from token ids to vectors, to which those of positions, segments and languages are added.
         blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
-        language: Integer. The language of all tokens. `None` for `language_ids` as an input.
-        embeddings_norm: Layer, applied to the sum of the embeddings, before the dropout and the projection.
-        block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
-            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it accepts
-            it, `num_keys`.
-        pooler: Layer from the first token's vector to `pooled_output`.
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0.
-        token_scale: Float. Factor of the token embeddings.
         further_inputs: Tuple of strings, names of further inputs of any of these encoders: `"attention_mask"`
             `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
             `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ...
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
+        **options: The other layers of `StackLayers`, and `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
     """
 
     def __init__(
-        self,
-        settings,
-        token_embedding,
-        blocks,
-        *,
-        position_embedding=None,
-        segment_embedding=None,
-        language_embedding=None,
-        language=None,
-        embeddings_norm=None,
-        embeddings_dropout=0.0,
-        embeddings_projection=None,
-        block_inputs=None,
-        final_norm=None,
-        pooler=None,
-        segment_ids=True,
-        token_scale=None,
-        output_dropout=0.0,
-        further_inputs=(),
-        dtype=None,
-        **kwargs,
+        self, settings, token_embedding, blocks, *, segment_ids=True, further_inputs=(), dtype=None, **options
     ):
-        layers = StackLayers(
-            token_embedding,
-            blocks,
-            position_embedding=position_embedding,
-            segment_embedding=segment_embedding,
-            language_embedding=language_embedding,
-            language=language,
-            embeddings_norm=embeddings_norm,
-            embeddings_dropout=embeddings_dropout,
-            embeddings_projection=embeddings_projection,
-            block_inputs=block_inputs,
-            final_norm=final_norm,
-            pooler=pooler,
-            token_scale=token_scale,
-            output_dropout=output_dropout,
-            dtype=dtype,
-        )
+        further_layers = {name: options.pop(name) for name in _FURTHER_LAYERS if name in options}
+        layers = StackLayers(token_embedding, blocks, **further_layers, dtype=dtype)
         names = ["token_ids", "padding_mask"]
-        names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
-        names += ["language_ids"] if language_embedding is not None and language is None else []
-        names += _checked_inputs(further_inputs, position_embedding)
+        names += ["segment_ids"] if layers.segment_embedding is not None and segment_ids else []
+        names += ["language_ids"] if layers.language_embedding is not None and layers.language is None else []
+        names += _checked_inputs(further_inputs, layers.position_embedding)
         shapes = {"attention_mask": (None, None)}
         inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
         masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
         settings = {**settings, "further_inputs": list(further_inputs)} if further_inputs else settings
-        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
+        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
         for attribute, layer in vars(layers).items():
             if attribute != "attention_biases":
                 setattr(self, attribute, layer)

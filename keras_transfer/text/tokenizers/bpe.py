@@ -61,11 +61,6 @@ class BPETokenizer(Tokenizer):
         return self._made
 
     def save_assets(self, folder: str | os.PathLike) -> None:
-        """Writes the vocabulary and the merges into a folder.
-
-        Args:
-            folder: String or path.
-        """
         folder = pathlib.Path(folder)
         ids = json.dumps(self._ids, ensure_ascii=False)
         (folder / self.vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")

@@ -82,11 +82,7 @@ class FastaiTokenizer(Tokenizer):
         return json.loads(pathlib.Path(path).read_text("utf-8"))
 
     def save_assets(self, folder: str | os.PathLike) -> None:
-        """Writes the vocabulary into a folder, as a JSON list, because some tokens are line breaks.
-
-        Args:
-            folder: String or path.
-        """
+        # A JSON list, because some tokens are line breaks.
         text = json.dumps(self.vocabulary, ensure_ascii=False) + "\n"
         (pathlib.Path(folder) / self.vocabulary_file).write_text(text, "utf-8", newline="\n")
 

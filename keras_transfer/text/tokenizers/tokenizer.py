@@ -300,7 +300,7 @@ class Tokenizer(SavedByArguments):
         return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
     def save_assets(self, folder: str | os.PathLike) -> None:
-        """Writes the vocabulary into a folder.
+        """Writes the vocabulary, and what else the tokenizer needs to split texts, into a folder.
 
         Args:
             folder: String or path.

@@ -250,11 +250,6 @@ class UnigramTokenizer(Tokenizer):
         return [piece for piece, _, type in self._model.pieces if type == PieceType.BYTE]
 
     def save_assets(self, folder: str | os.PathLike) -> None:
-        """Writes the model and the tokens into a folder.
-
-        Args:
-            folder: String or path.
-        """
         super().save_assets(folder)
         (pathlib.Path(folder) / self.model_file).write_bytes(self._serialized)
 
