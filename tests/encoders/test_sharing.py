@@ -65,7 +65,7 @@ def test_it_passes_on_every_argument_of_the_constructor(monkeypatch):
 
     monkeypatch.setattr(TransformerStack, "__init__", record)
     with_embeddings_of(own, other)
-    built = {"inputs", "outputs", "hidden_states", "kwargs"}  # The stack itself makes these for its base class.
+    built = {"inputs", "outputs", "hidden_states", "options"}  # The stack itself makes these for its base class.
     built |= {"output_transform", "is_decoder", "prefix"}  # Decoders have these.
     assert sorted(passed) == sorted({name for names in signatures for name in names} - built)
 
