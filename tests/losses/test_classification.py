@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.losses import IntegerLabelsLoss, SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
-from keras_transfer.tasks.used_places import of_used_places
+from keras_transfer.tasks.keras_losses import of_used_places
 
 random = np.random.default_rng(0)
 LABELS, LOGITS = random.integers(0, 4, 16), random.normal(size=(16, 4)).astype("float32")
