@@ -52,7 +52,6 @@ CORE = {"layers", "losses", "encoders", "generation", "tasks", "adaptation", "tr
 # Files of the core that import TensorFlow -> why.
 TENSORFLOW = {
     "generation/exported.py": "the loop of an exported model, a graph of TensorFlow, and XLA's part of it",
-    "tasks/stream.py": "makes a `tf.data.Dataset` of the items of a loader",
     "tasks/span_extractor.py": "finds answers in texts in the graph, of ragged rows and characters",
     "training/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
     "training/gradients.py": "a training step with TensorFlow's tape and sparse gradients",

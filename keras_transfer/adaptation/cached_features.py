@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expect, expects, instance_of, one_of
-from keras_transfer.data import Batches, StoredRows, are_parts, fingerprint_of, store_rows
+from keras_transfer.data import Batches, StoredRows, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode
 from keras_transfer.tasks import HiddenTokens, Reader, Task
@@ -93,7 +93,7 @@ def cache_features(
     expect(replicas == 1, "`model` must be on one device.", replicas=replicas)
     _check_trainable(model, below)
     batches = _batches(model, x, y, sample_weight)
-    expect(not are_parts(batches), cannot, batches=type(batches).__name__)
+    expect(batches.kind != "parts", cannot, batches=type(batches).__name__)
     cut = cut_below(model, below)
     layers = cut.lower.layers
     random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are variables only.

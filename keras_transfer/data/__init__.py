@@ -18,10 +18,11 @@ from keras_transfer.data.label_names import (
     whole_labels,
 )
 from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, real_lengths
-from keras_transfer.data.pipeline import as_pipeline, of_at_most, read_ahead, times_class_weights
+from keras_transfer.data.loaders import Stream, check_apart, is_tf_dataset
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, compiles_each_length
 from keras_transfer.data.row_store import StoredRows, fingerprint_of, store_rows
 from keras_transfer.data.sentence_streams import word_streams
+from keras_transfer.data.source import GivenDataset, NoRows, for_keras
 from keras_transfer.data.span_batching import (
     check_span_preprocessor,
     context_windows,
@@ -31,10 +32,10 @@ from keras_transfer.data.span_batching import (
     windows_in_memory,
 )
 from keras_transfer.data.text_batching import (
-    are_parts,
     batches,
     choice_batches,
     choice_columns,
+    column_batches,
     part_batches,
     to_parts,
     with_placeholders,

@@ -23,6 +23,7 @@ from keras_transfer.data.planning import (
     plan,
     put_apart,
 )
+from keras_transfer.data.source import Source
 from keras_transfer.distribute import ALL, fill_up, repeat_rows
 
 UNUSED = -1  # The label or target at places that a row does not use.
@@ -56,11 +57,6 @@ class Contents:
     number: int = 0
     parts_apart: bool = False
 
-    @property
-    def kind(self):
-        """String. What a row of inputs is, or `None` if it is unknown."""
-        return self.layout.kind
-
 
 @dataclasses.dataclass
 class Position:
@@ -80,7 +76,7 @@ class Position:
     in_order: bool = True
 
 
-class Batches(keras.utils.PyDataset):
+class Batches(Source, keras.utils.PyDataset):
     """Rows in memory as batches for `fit`, `evaluate` and `predict`, made by `batches` and its relatives.
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
@@ -100,6 +96,8 @@ class Batches(keras.utils.PyDataset):
     Attributes:
         chosen: List of `(length, rows)`, the batches of every epoch, or `None` for the planned ones.
     """
+
+    in_memory = True
 
     def __init__(
         self,
@@ -228,11 +226,13 @@ class Batches(keras.utils.PyDataset):
         """Returns the same rows in batches of similar length, as in training.
 
         This needs less padding. Even unshuffled, the rows are not in their original order, which `restorer` restores.
+        The batches of a `shard` or of `take` remain as they are, because other ones would have other rows.
 
         Returns:
             `Batches`.
         """
-        return self.replace(grouped=True)
+        is_whole = self.options.shard == (0, 1) and self.options.max_batches is None
+        return self.replace(grouped=True) if is_whole else self
 
     def few_lengths(self) -> Self:
         """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length.
@@ -438,9 +438,24 @@ class Batches(keras.utils.PyDataset):
         return [(lengths[0], [short]), (lengths[-1], [long, last])]
 
     @property
-    def has_labels(self) -> bool:
+    def has_labels(self):
         """Boolean. Whether the items contain labels."""
         return self.labels is not None or self.contents.makes_labels
+
+    @property
+    def kind(self):
+        """String. What a row of inputs is, or `None` if it is unknown."""
+        return self.contents.layout.kind
+
+    @property
+    def reshuffled(self):
+        """Boolean. Whether each epoch has a different order."""
+        return self.options.shuffle
+
+    @property
+    def one_epoch(self):
+        """Boolean. Whether every epoch is read as the first one, as for evaluation."""
+        return self.options.one_epoch
 
     @property
     def order(self) -> np.ndarray:
@@ -506,6 +521,26 @@ class Batches(keras.utils.PyDataset):
         """
         return _rows_of(self.labels, rows)
 
+    @property
+    def spec(self):
+        """Structure of the `tf.TensorSpec`s of a batch. An axis varies if it differs between two lengths."""
+        ends = self.pinned(self.extremes())
+        rows = self.options.batch_size if self.options.drop_remainder else None
+
+        def spec(one, other):
+            shape = [size if size == same else None for size, same in zip(one.shape[1:], other.shape[1:])]
+            return tf.TensorSpec([rows, *shape], one.dtype)
+
+        return tf.nest.map_structure(spec, ends[0], ends[1])
+
+    def for_keras(self, may_end_early=False):
+        # Without the spec of a pipeline, Keras would infer which axes vary from the first two batches, trace a step
+        # again if it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait
+        # for the thread that tunes it, which sleeps for up to a minute.
+        if keras.backend.backend() != "tensorflow":
+            return self
+        return read_ahead(_by_index(self, may_end_early), self)
+
     def restorer(self) -> Callable:
         """Returns a function that puts the outputs of `predict` for these batches into the order of the rows.
 
@@ -527,3 +562,61 @@ def _take(column, rows, part):
         return column[part[: column.ndim]]
     # Keras cannot convert NumPy's object arrays of strings.
     return tf.constant(column[rows])
+
+
+# === Pipelines of TensorFlow ===
+
+
+def read_ahead(dataset, made_from):
+    """Returns a `tf.data.Dataset` that prepares two batches ahead and knows the data that it was made from."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    found = dataset.prefetch(2).with_options(options)
+    found.made_from = made_from
+    return found
+
+
+def _by_index(data, may_end_early):
+    """Returns a `tf.data.Dataset` that reads batches by their index. `from_generator` takes three times as long.
+
+    It follows the epoch of the batches, which the `Progress` of a run counts: Keras starts it more often than once per
+    epoch.
+    """
+    spec, epoch, count = data.spec, {}, len(data.planned())
+    leaves = tf.nest.flatten(spec)
+    may_end_early = may_end_early or len(data) < count
+
+    def begin():
+        epoch["batches"] = data.pinned()
+
+    def is_there(index):
+        if index == 0:
+            begin()
+        return np.bool_(index < len(epoch["batches"]))
+
+    def read(index):
+        if index == 0 and not may_end_early:
+            begin()
+        return tf.nest.flatten(epoch["batches"][index])
+
+    def check(index):
+        return tf.ensure_shape(tf.numpy_function(is_there, [index], tf.bool), [])
+
+    def batch(index):
+        arrays = tf.numpy_function(read, [index], [leaf.dtype for leaf in leaves])
+        shaped = [tf.ensure_shape(array, leaf.shape) for array, leaf in zip(arrays, leaves)]
+        return tf.nest.pack_sequence_as(spec, shaped)
+
+    check, batch = map(tf.autograph.experimental.do_not_convert, (check, batch))
+    indices = tf.data.Dataset.range(count)
+    return of_at_most(indices.take_while(check).map(batch), count) if may_end_early else indices.map(batch)
+
+
+def of_at_most(dataset, count):
+    """Returns a `tf.data.Dataset` whose length is said to be `count`, but which may end earlier."""
+    # `assert_cardinality` would raise an error at an early end. To TensorFlow, this choice is infinite, so `take` gives
+    # it the length `count`. In fact, it ends when the dataset does.
+    always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+    either = tf.data.Dataset.choose_from_datasets([dataset, dataset.repeat()], always_first, stop_on_empty_dataset=True)
+    return either.take(count)

@@ -12,6 +12,7 @@ from keras_transfer.distribute import ALL, Share
 MAX_LENGTHS = 6  # A step may be compiled for each length.
 LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
 MAX_CANDIDATES = 24  # Lengths of texts and of labels that pairs are chosen from.
+_TABLE = 2**20  # Pairs of lengths that are compared at once.
 WINDOW = 50  # Batches. Shuffled rows are sorted by length within windows of at most this size.
 
 
@@ -180,8 +181,7 @@ def choose_lengths(real, longest):
     """Returns at most six multiples of 8 (the last may be `longest`), ascending, that pad the texts the least."""
     candidates = _candidates(real, longest)
     fitting = np.searchsorted(np.sort(real), candidates, side="right")
-    is_shorter = candidates[:, None] < candidates
-    chosen = _cheapest(fitting, candidates, is_shorter)
+    chosen = _cheapest(fitting, candidates, lambda some: candidates[:, None] < candidates[some])
     return candidates[chosen].tolist()
 
 
@@ -201,9 +201,11 @@ def choose_pairs(real, label_real, longest, longest_label):
     # A candidate is a pair of a length and a length of labels. The last one has the largest of both.
     index, label_index = (grid.ravel() for grid in np.indices(counts.shape))
     first, second = lengths[index], label_lengths[label_index]
-    is_shorter = first[:, None] < first
-    has_no_longer_labels = second[:, None] <= second
-    chosen = _cheapest(fitting, first + second, is_shorter & has_no_longer_labels)
+
+    def allowed(some):
+        return (first[:, None] < first[some]) & (second[:, None] <= second[some])
+
+    chosen = _cheapest(fitting, first + second, allowed)
     return first[chosen].tolist(), second[chosen].tolist()
 
 
@@ -217,15 +219,23 @@ def _cheapest(fitting, width, allowed):
     Args:
         fitting: Integer array [candidates]. Number of rows that fit into each candidate.
         width: Integer array [candidates]. Number of tokens of each row in a batch of it.
-        allowed: Boolean array [candidates, candidates]. Whether the first can be the one before the second.
+        allowed: Function that returns, given a slice, a boolean array [candidates, some]. Whether each candidate can be
+            the one before each of some.
     """
-    added = np.where(allowed, (fitting - fitting[:, None]) * width, np.inf)  # Tokens of a candidate after another.
+    size = max(1, _TABLE // len(width))  # With a long corpus, a table of all pairs of candidates would be too large.
+    blocks = [slice(start, start + size) for start in range(0, len(width), size)]
     costs = [fitting * width]  # For each number of candidates, the fewest tokens by the last candidate.
     before = []  # For each number from two on, the candidate before the last one, by the last one.
-    for _ in range(MAX_LENGTHS - 1):
+
+    def extended(some):
+        added = np.where(allowed(some), (fitting[some] - fitting[:, None]) * width[some], np.inf)
         options = costs[-1][:, None] + added
-        before.append(options.argmin(axis=0))
-        costs.append(options.min(axis=0))
+        return options.argmin(axis=0), options.min(axis=0)
+
+    for _ in range(MAX_LENGTHS - 1):
+        found = map(np.concatenate, zip(*map(extended, blocks)))
+        before.append(next(found))
+        costs.append(next(found))
 
     # Follow the cheapest choice that ends with the last candidate back to its first one.
     count = int(np.argmin([cost[-1] for cost in costs])) + 1

@@ -12,6 +12,7 @@ class Windows(View):
     """Base class of views whose rows are a few long texts in windows, each of which continues the one before it."""
 
     instead = ""  # A sentence of an error message: what processes can share.
+    reshuffled = False  # Streams with several window lengths draw these in each epoch, but the order of texts is fixed.
 
     def extremes(self):
         rows = np.arange(self.num_streams)

@@ -68,12 +68,16 @@ def batches(
     train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor=preprocessor, batch_size=2, seed=0)
     ```
     """
-    x = to_columns(x)
-    if sample_weight is not None:
-        expect(y is not None, "`sample_weight` requires `y`.", y=None)
-    kind = "pairs" if isinstance(x, tuple) else "texts"
     options: dict[str, Any] = {"batch_size": batch_size, "drop_remainder": drop_remainder, "lengths": lengths}
-    return _batches(x, kind, y, preprocessor, sample_weight, shuffle=shuffle, seed=seed, **options)
+    options |= {"sample_weight": sample_weight, "shuffle": shuffle, "seed": seed}
+    return column_batches(to_columns(x), y, preprocessor=preprocessor, **options)
+
+
+def column_batches(columns, y, *, preprocessor, sample_weight=None, **options):
+    """Returns texts, or pairs of texts, from `to_columns` as `Batches`. The arguments are those of `batches`."""
+    expect(sample_weight is None or y is not None, "`sample_weight` requires `y`.", y=None)
+    kind = "pairs" if isinstance(columns, tuple) else "texts"
+    return _batches(columns, kind, y, preprocessor, sample_weight, **options)
 
 
 def _batches(texts, kind, y, preprocessor, sample_weight=None, width=None, lengths=None, **options):
@@ -189,11 +193,6 @@ def _lists(choices):
         if hasattr(choices, name):
             return getattr(choices, name)()
     return [choices] if isinstance(choices, (str, bytes)) or not hasattr(choices, "__iter__") else list(choices)
-
-
-def are_parts(data):
-    """Returns whether a dataset is `Batches` whose rows are several texts, which are encoded separately."""
-    return isinstance(data, Batches) and data.contents.layout.in_parts
 
 
 def with_placeholders(data, texts=False):

@@ -8,15 +8,13 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expects
-from keras_transfer.data import MAX_LENGTHS, Batches, as_pipeline, label_of_accuracy
+from keras_transfer.data import MAX_LENGTHS, check_apart, label_of_accuracy
 from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.card_facts import FitRecord, remember_fit
 from keras_transfer.tasks.checks import check_fit_options, require_compiled, warn_of_accumulation
-from keras_transfer.tasks.input_checks import NoRows, check_kind, kind_of
-from keras_transfer.tasks.reader import ALL_ROWS
+from keras_transfer.tasks.reader import ALL_ROWS, check_kind, kind_of
 from keras_transfer.tasks.source import batch_of, divided, read_data, source_of, validation_of
-from keras_transfer.tasks.stream import Stream, check_apart
 from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.training import TrainingCheckpoint, build_optimizer, fit_in_run
 
@@ -71,8 +69,7 @@ class DataMethods(_Task):
         model.fit(train, epochs=2)
         ```
         """
-        data = read_data(self, "dataset", x, y, sample_weight, batch_size, shuffle)
-        return data.for_keras() if isinstance(data, Stream) else data
+        return read_data(self, "dataset", x, y, sample_weight, batch_size, shuffle).for_user()
 
     @expects()
     def fit(
@@ -136,16 +133,14 @@ class DataMethods(_Task):
             callbacks = sorted(keras.tree.flatten(callbacks or []), key=_writes_states)
         given = getattr(callbacks, "callbacks", callbacks)
         if any(map(_writes_states, given)):
-            check_apart(getattr(data, "position", None), getattr(validation_data, "position", None))
+            check_apart(data.position, None if validation_data is None else validation_data.position)
         self.fitted_on = kind
         warn_of_unknown_tokens(self, data)
         options = {
             "validation_data": validation_data,
             "epochs": epochs,
             "verbose": verbose,
-            # `Batches` shuffle themselves with their own seed, and streams have an order.
-            "shuffle": bool(shuffle) and isinstance(data, keras.utils.PyDataset) and not isinstance(data, Batches),
-            "class_weight": None if isinstance(data, (Batches, Stream)) else class_weight,  # They have their weights.
+            **data.options_of_fit(bool(shuffle), class_weight),
             **kwargs,
         }
         settings, before = {"shuffle": bool(shuffle), "class_weight": class_weight}, getattr(self, "history", None)
@@ -193,11 +188,11 @@ class DataMethods(_Task):
                 replicas of TensorFlow, if there are fewer rows than replicas.
         """
         require_compiled(self, "evaluate")
-        data = getattr(x, "made_from", None)
-        if data is None or not getattr(data, "options", data).one_epoch:
+        data = getattr(x, "made_from", x)
+        if not getattr(data, "one_epoch", False):  # Keras's `fit` evaluates the validation data that it has received.
             data = source_of(self, "evaluate", x, y, sample_weight, batch_size)
             check_kind(self, kind_of(self, data), self.fitted_on)
-            x = as_pipeline(data)  # Otherwise, Keras's `fit` evaluates the validation data that it has received.
+            x = data.for_keras()
         with mends_failures(self, "test_function", data):
             return super().evaluate(x, verbose=verbose, **kwargs)
 
@@ -239,20 +234,20 @@ class DataMethods(_Task):
             return keras.tree.map_structure(lambda output: output[places], found)
         data = source_of(self, "predict", x, batch_size=batch_size)
         check_kind(self, kind_of(self, data), self.fitted_on)
-        if not isinstance(data, (Batches, NoRows)):
+        if not data.in_memory:
             with mends_failures(self, "predict_function", data):
-                return super().predict(as_pipeline(data), verbose=verbose, steps=steps, callbacks=callbacks)
+                return super().predict(data.for_keras(), verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
                 f"Leave it out, or pass fewer rows. Received: steps={steps}"
             )
-        if isinstance(data, NoRows):
+        if data.is_empty:
             return self.reader.nothing(self, data.columns)
         data = data.apart(labels=None, sample_weight=None, makes_labels=False)
         trace_predict(self, data[0])
         run = super().predict
-        predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)
+        predict = Prediction(self, lambda batches, **options: run(batches.for_keras(), **options), verbose, callbacks)
         with mends_failures(self, "predict_function", data):
             return self.reader.restore(data, predict)
 
@@ -312,12 +307,11 @@ class DataMethods(_Task):
         Raises:
             ValueError: If the batch is invalid.
         """
-        self.reader.check(x, "predict_on_batch")
         if not self.reader.accepts(x):
             return super().predict_on_batch(x)
-        data = read_data(self, "predict", x, batch_size=ALL_ROWS)
+        data = read_data(self, "predict_on_batch", x, batch_size=ALL_ROWS)
         check_kind(self, kind_of(self, data), self.fitted_on)
-        if isinstance(data, NoRows):
+        if data.is_empty:
             return self.reader.nothing(self, data.columns)
         predict = super().predict_on_batch
         return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
@@ -346,7 +340,7 @@ def mends_failures(task, function, data=None):
         if keras.backend.backend() == "tensorflow":
             setattr(task, function, None)
         # An invalid label in a prefetched batch is not the cause of an error elsewhere.
-        found = getattr(data, "error", None)
+        found = None if data is None else data.error
         if found is None or not type(error).__module__.startswith("tensorflow"):
             raise
         raise found from error
@@ -354,7 +348,7 @@ def mends_failures(task, function, data=None):
 
 def warn_of_unknown_tokens(task, data):
     """Logs a warning if more than a tenth of the tokens in a sample of the training data are unknown ones."""
-    if not isinstance(data, Batches):
+    if not data.in_memory:
         return
     rows = np.linspace(0, len(data.real) - 1, min(len(data.real), _ROWS)).astype(int)
     inputs, labels = data.read(rows, data.options.lengths[-1]), data.read_labels(rows)
@@ -384,7 +378,7 @@ def warn_of_unknown_tokens(task, data):
 def warn_of_one_answer(task, data, validation_data, logs):
     """Logs a warning if the last accuracy in `logs` is exactly that of the same answer to all texts."""
     part, prefix = (data, "") if validation_data is None else (validation_data, "val_")
-    labels = getattr(part, "labels", None) if isinstance(part, Batches) else None
+    labels = part.labels
     if task.label_names is None or getattr(labels, "dtype", None) is None or labels.dtype.kind not in "iu":
         return
     if labels.ndim != (1 if task.labels.places is None else 2) or f"{prefix}accuracy" not in logs:
@@ -449,12 +443,15 @@ class Prediction:
         return outputs
 
     def by_row(self, data, used=lambda row: slice(None)):
-        """Returns a list of the outputs of each row of `Batches`, cut to the positions that `used` returns for it."""
-        found = [None] * len(data.real)
+        """Returns a list of the outputs of each row, cut to the positions that `used` returns for it.
+
+        A `shard` of `Batches`, for example, does not have all rows.
+        """
+        found = {}
         for part, outputs in self.parts(data):
             for row, values in zip(part.order, outputs):
                 found[row] = values[used(row)]
-        return found
+        return [found[row] for row in sorted(found)]
 
     def parts(self, data):
         """Yields parts of `Batches`, each of one length, with their outputs.

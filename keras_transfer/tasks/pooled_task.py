@@ -17,9 +17,8 @@ from keras_transfer.tasks.heads import (
     read_by,
     text_vectors,
 )
-from keras_transfer.tasks.input_checks import check_export
 from keras_transfer.tasks.named_heads import Head
-from keras_transfer.tasks.reader import Reader, TextReader, encode_texts
+from keras_transfer.tasks.reader import Reader, TextReader, check_export, encode_texts
 from keras_transfer.tasks.task import Signature, Task, texts_named
 from keras_transfer.text import WindowPreprocessor
 

@@ -4,11 +4,16 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.data import batches
-from keras_transfer.tasks.input_checks import no_outputs
+from keras_transfer.data import column_batches
 from keras_transfer.text import Preprocessor, is_text, preprocess, to_columns
 
 ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
+_NAMES = {"texts": "single texts", "pairs": "pairs of texts"}
+
+_ADVICE = {
+    "texts": "Pass texts as a list; a tuple of two is one pair",
+    "pairs": "Pass a tuple of two columns, `(texts, other_texts)`",
+}
 
 
 class Reader:
@@ -115,7 +120,7 @@ class Reader:
             Tuple of at most three values.
         """
         x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
-        if isinstance(x, list) and x and all(map(_is_column, x)):
+        if isinstance(x, list) and x and all(map(_is_list, x)):
             x = tuple(list(column) for column in x)
         return x, *others
 
@@ -130,7 +135,7 @@ class Reader:
         Returns:
             `text.Batches`.
         """
-        return batches(columns, y, preprocessor=self.preprocessor, **options)
+        return column_batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def inputs(self, x):
         """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can.
@@ -217,7 +222,7 @@ def encode_texts(task, *texts):
     return preprocess(task.preprocessor, texts, **options)
 
 
-def _is_column(values):
+def _is_list(values):
     """Returns whether values are a column of texts, of lists of texts, or of what a reader accepts instead."""
     return isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.dtype.kind in "OSU")
 
@@ -225,3 +230,65 @@ def _is_column(values):
 def for_backend(inputs):
     """Converts a preprocessor's outputs, which are TensorFlow tensors, to a type that the backend accepts."""
     return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}
+
+
+def input_names(task):
+    """Returns the names of a functional model's inputs, in their order."""
+    return list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
+
+
+def no_outputs(task, columns):
+    """Returns what `predict` returns for data without rows, arrays [0, ...] in the structure of the model's outputs.
+
+    Columns of shape [0, length] determine the length of the outputs.
+    """
+    shapes = [column.shape for column in columns.values()] if isinstance(columns, dict) else []
+    length = next((shape[1] for shape in shapes if len(shape) > 1), 0)
+
+    def empty(output):
+        shape = (0, *(length if size is None else size for size in output.shape[1:]))
+        return keras.ops.convert_to_numpy(keras.ops.zeros(shape, output.dtype))
+
+    return keras.tree.map_structure(empty, task.output)
+
+
+def kind_of(task, data):
+    """Returns the kind of a `Source`, `"texts"` or `"pairs"`, or `None` if it makes no difference."""
+    return data.kind if data.kind in _NAMES and task.reader.takes_either else None
+
+
+def check_kind(task, kind, expected):
+    """Raises a `ValueError` if a task that was trained on one kind of texts would be used for the other."""
+    if task.reader.takes_either and None not in (kind, expected) and kind != expected:
+        raise ValueError(
+            f"The model is trained on {_NAMES[expected]}. {_ADVICE[expected]}. Set `model.fitted_on = None` to use it "
+            f"for {_NAMES[kind]} anyway. Received: {_NAMES[kind]}"
+        )
+
+
+def check_export(task, pairs):
+    """Raises a `ValueError` if a task trained on single texts would be exported for pairs, or vice versa."""
+    if task.reader.takes_either and task.fitted_on is not None and pairs != (task.fitted_on == "pairs"):
+        raise ValueError(
+            f"The model is trained on {_NAMES[task.fitted_on]}. Use `pairs={not pairs}`, or set "
+            f"`model.fitted_on = None`. Received: pairs={pairs}"
+        )
+
+
+def check_no_pairs(data, task_name):
+    """Raises a `ValueError` if batches have labels of segment pairs, for a task that makes its own targets."""
+    if data.has_labels and data.kind == "pairs" and data.contents.prepare is None:
+        raise ValueError(
+            f"A `{task_name}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
+            "`corpus.blocks(...)`. Received: rows with labels of pairs"
+        )
+
+
+def check_no_windows(data, task):
+    """Raises a `ValueError` if batches are windows of long texts, for a task that carries no state between them."""
+    if hasattr(data, "num_streams") and not (hasattr(task, "streams") and hasattr(task.encoder, "empty_state")):
+        raise ValueError(
+            f"A `{type(task).__name__}` with a `{type(task.encoder).__name__}` expects independent rows of text. Only "
+            "recurrent language models accept windows that continue each other. Pass `corpus.blocks(...)`. "
+            f"Received: windows of {data.num_streams} streams"
+        )

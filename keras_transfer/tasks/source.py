@@ -1,37 +1,40 @@
-"""The front door of a task: whatever the user passes becomes one value, `Batches` in memory or a `Stream` of them."""
+"""The front door of a task: whatever the user passes becomes one value, a `Source`. Errors about forms are here."""
 
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping
+import numbers
+import os
+import types
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set, ValuesView
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import check_weights, to_array, to_numpy
+from keras_transfer.core.arrays import check_weights, is_lazy, to_array, to_numpy, whole_column
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
-from keras_transfer.data import Batches, Contents, Layout, compiles_each_length, fit_to, times_class_weights
+from keras_transfer.data import (
+    Batches,
+    Contents,
+    GivenDataset,
+    Layout,
+    NoRows,
+    Stream,
+    compiles_each_length,
+    fit_to,
+    is_tf_dataset,
+)
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
 from keras_transfer.encoders import check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
 from keras_transfer.tasks.checks import check_sizes, require_compiled
-from keras_transfer.tasks.input_checks import (
-    NoRows,
-    check_columns,
-    check_elements,
-    check_inputs,
-    check_kind,
-    check_no_windows,
-    input_names,
-    kind_of,
-    validation_parts,
-)
-from keras_transfer.tasks.reader import ALL_ROWS, Reader
-from keras_transfer.tasks.stream import Stream, is_loader, is_tf_dataset
+from keras_transfer.tasks.loader_batches import check_elements, first_text, length_of_all, parts_of_batch
+from keras_transfer.tasks.reader import ALL_ROWS, Reader, check_kind, check_no_windows, input_names, kind_of
 from keras_transfer.tasks.token_targets import TokenTargets
-from keras_transfer.text import check_rows_of_batches
+from keras_transfer.text import check_rows_of_batches, is_text
 
 log = logging.getLogger("keras_transfer")
 
@@ -60,28 +63,47 @@ class Rows:
 
 
 def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
-    """Returns the user's data as `Batches`, as a `Stream`, as `NoRows`, or unchanged if it is another dataset of Keras.
+    """Returns the user's data as a `Source`, with the targets of the task.
 
     For the method `dataset`, labels may be those of any loss.
     """
-    x = x.made_from.whole() if isinstance(getattr(x, "made_from", None), Stream) else x
+    x = getattr(x, "made_from", x)
+    x = x.whole() if isinstance(x, Stream) else x
     if isinstance(x, Rows):
         return _in_memory(task, method, x, batch_size, shuffle, class_weight)
-    if isinstance(x, Batches):
-        _check_alone(x, y, sample_weight)
-        check_no_windows(x, task)
-        x.check_preprocessor(task.preprocessor)
-        if x.labels is not None:
-            task.labels.check(x.labels, task.loss)
-        return _complete(task, method, x, class_weight)
-    if is_loader(x):
-        _check_alone(x, y, sample_weight)
+    task.reader.check(x, method)
+    is_stream = is_loader(x)
+    rows = None if is_stream or isinstance(x, Batches) else _rows_of(task, method, x, y, sample_weight)
+    if rows is not None:
+        return _in_memory(task, method, rows, batch_size, shuffle, class_weight)
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
+            f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
+        )
+    if is_stream:
         return _stream_of(task, method, x, class_weight)
-    rows = _rows_of(task, method, x, y, sample_weight)
-    if rows is None:
-        _check_alone(x, y, sample_weight)
-        return x
-    return _in_memory(task, method, rows, batch_size, shuffle, class_weight)
+    if not isinstance(x, Batches):
+        return GivenDataset(x)
+    check_no_windows(x, task)
+    x.check_preprocessor(task.preprocessor)
+    if x.labels is not None:
+        task.labels.check(x.labels, task.loss)
+    return _complete(task, method, x, class_weight)
+
+
+def is_loader(x):
+    """Returns whether `x` is an iterable of batches, but not a dataset of Keras, nor data in memory."""
+    if type(x).__module__.startswith("tensorflow."):  # A dataset that is distributed already goes to Keras.
+        return is_tf_dataset(x)
+    if isinstance(x, types.GeneratorType):
+        return True
+    others = (Iterator, Collection, keras.utils.PyDataset)  # Unlike a `Collection`, a loader has no `__contains__`.
+    if not isinstance(x, Iterable) or isinstance(x, others):
+        return False
+    # Columns of Arrow have `to_pylist`, and columns of Hugging Face datasets are lazy.
+    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)
+    return not is_column and not is_text(x)
 
 
 def _rows_of(task, method, x, y, sample_weight, in_batches=False):
@@ -90,8 +112,8 @@ def _rows_of(task, method, x, y, sample_weight, in_batches=False):
     Numbers in the batches of a dataset are positions: whether they are names would depend on the rows of a batch.
     """
     check_columns(x, y, sample_weight)
-    check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
-    columns = _columns_of(task, x)
+    made = () if isinstance(y, dict) or method.startswith("predict") else task.labels.made_inputs
+    columns = _columns_of(task, x, made)
     if columns is None:
         return None
     if y is not None:
@@ -101,15 +123,47 @@ def _rows_of(task, method, x, y, sample_weight, in_batches=False):
     return Rows(columns, y, sample_weight)
 
 
-def _columns_of(task, x):
-    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset."""
+def _columns_of(task, x, made):
+    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset.
+
+    Inputs of the encoder whose names are in `made` may be missing, because the task makes them.
+    """
     if task.reader.accepts(x):
         task.reader.require()
         return task.reader.columns(x)
-    if not isinstance(x, (Mapping, list, tuple)) and not hasattr(x, "shape"):
-        return None
     names = input_names(task)
-    names, columns = (list(x), list(x.values())) if isinstance(x, Mapping) else (names, keras.tree.flatten(x))
+    needed = [name for name in names if name not in made]
+    x = whole_column(x)
+    if isinstance(x, Iterator):
+        raise ValueError(
+            "`x` must not be an iterator, such as `zip(...)`. Pass texts as a list, pairs of texts as a tuple of two "
+            f"lists, and labels as `y`. Received: x of type {type(x).__name__}"
+        )
+    if isinstance(x, os.PathLike):
+        raise ValueError(
+            "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "
+            f"text_column, label_column)`. Received: x={str(x)!r}"
+        )
+    if x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
+        raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
+    if isinstance(x, Mapping):
+        if not set(needed) <= set(x):
+            raise ValueError(
+                f"A dict must have the encoder's inputs {needed}. Pass raw texts as a list, and pairs of texts as a "
+                f"tuple of two lists. Received: x with the keys {list(x)}"
+            )
+        names, columns = list(x), list(x.values())
+    elif isinstance(x, (list, tuple)) or hasattr(x, "shape"):
+        if isinstance(x, (list, tuple)):
+            _check_values(x, needed)
+        elif len(x.shape) == 1 and len(needed) > 1:
+            raise ValueError(
+                f"Texts must be strings. Prepared arrays must be a dict of the encoder's inputs {needed}. "
+                f"Received: {getattr(x, 'dtype', 'values')} of shape {tuple(x.shape)}"
+            )
+        columns = keras.tree.flatten(x)
+    else:
+        return None
     arrays = {name: to_numpy(column) for name, column in zip(names, columns)}
     if not arrays or len(columns) != len(names) or any(array.ndim == 0 for array in arrays.values()):
         raise ValueError(
@@ -118,6 +172,57 @@ def _columns_of(task, x):
         )
     check_ids(task.encoder, arrays)
     return arrays
+
+
+def _check_values(values, names):
+    """Raises a `ValueError` if a value of a list is neither a text nor an array."""
+    for position, value in enumerate(values):
+        if isinstance(value, Mapping):
+            advice = f"Pass a list of the texts, such as `[row[{first_text(value)!r}] for row in rows]`"
+        elif isinstance(value, os.PathLike):
+            advice = "Read the files first, such as with `[path.read_text() for path in paths]`"
+        elif value is None or isinstance(value, numbers.Number):
+            advice = f"Prepared arrays must be a dict of the encoder's inputs {names}"
+        else:
+            continue
+        raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
+
+
+def check_columns(x, y, sample_weight=None):
+    """Checks that texts, labels and sample weights in memory match. Logs a warning if their indices differ."""
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        if isinstance(values, (set, frozenset, Iterator)):
+            raise ValueError(
+                f"`{name}` must be a list, an array or a table column with one value for each row, in the same order. "
+                f"Received: {name} of type {type(values).__name__}"
+            )
+    if y is not None and is_text(x) and not isinstance(x, tuple) and _is_same_column(x, y):
+        raise ValueError(
+            "The texts and the labels must be different columns. "
+            f"Received: the same {type(x).__name__} as x and y, {list(x[:2])!r:.100}"
+        )
+    values = {"x": x[0] if isinstance(x, tuple) and x else x, "y": y, "sample_weight": sample_weight}
+    if isinstance(x, tuple) and len(x) == 2:
+        values["the second texts"] = x[1]
+    # Columns and tables of pandas have an index.
+    indices = {name: value.index for name, value in values.items() if hasattr(getattr(value, "index", None), "equals")}
+    first, *others = indices.items() or [None]
+    for name, index in others:
+        if len(index) == len(first[1]) and not index.equals(first[1]):
+            log.warning(
+                "The indices of %s and %s differ. Rows are matched by their position, not by their index. Sort both in "
+                "the same way, or pass columns of one table.",
+                first[0],
+                name,
+            )
+
+
+def _is_same_column(x, y):
+    """Returns whether labels are the texts: the same object, or the same column of a table."""
+    if x is y:
+        return not isinstance(x, (str, bytes))
+    named = getattr(x, "name", None) is not None and getattr(x, "name", None) == getattr(y, "name", None)
+    return named and hasattr(x, "equals") and type(x) is type(y) and bool(x.equals(y))
 
 
 def count_rows(columns):
@@ -136,15 +241,6 @@ def take_rows(values, rows):
     if isinstance(values, list):
         return values[rows] if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
     return values if values is None else np.asarray(values)[rows]
-
-
-def _check_alone(x, y, sample_weight):
-    """Raises a `ValueError` if labels or weights are passed beside a dataset."""
-    if y is not None or sample_weight is not None:
-        raise ValueError(
-            "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
-            f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
-        )
 
 
 def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=None):
@@ -201,7 +297,7 @@ def _complete(task, method, data, class_weight=None):
     labels = task.labels
     if data.contents.prepare is None:
         labels.check_inputs(data.inputs, data.labels)
-    if method == "predict":
+    if method.startswith("predict"):
         return data
     data = labels.targets(data, task)
     if labels.places is not None:
@@ -210,7 +306,7 @@ def _complete(task, method, data, class_weight=None):
         return data
     class_weight = labels.class_weight(class_weight, data.labels)
     return data.replace(
-        sample_weight=times_class_weights(data.sample_weight, data.labels, class_weight, labels.places is not None)
+        sample_weight=_times_class_weights(data.sample_weight, data.labels, class_weight, labels.places is not None)
     )
 
 
@@ -220,6 +316,26 @@ def _with_weights_of_all_places(data):
     if data.contents.prepare or np.ndim(weights) != 1 or len(shape) != 2:
         return data
     return data.replace(sample_weight=np.broadcast_to(np.asarray(weights)[:, None], shape))
+
+
+def _times_class_weights(sample_weight, labels, class_weight, of_places=False):
+    """Returns sample weights multiplied by the weights of the classes, which Keras does not accept together.
+
+    Args:
+        labels: Array of integers `[rows]`, or of one-hot labels `[rows, classes]`.
+        of_places: Boolean. Whether labels are integers `[rows, places]`, negative at unused places. Defaults to
+            `False`.
+    """
+    labels, table = np.asarray(labels), np.array([class_weight[i] for i in range(len(class_weight))], "float32")
+    if not of_places:
+        labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
+    weights = table[np.maximum(labels, 0).astype(int)]
+    if sample_weight is None:
+        return weights
+    sample_weight = np.asarray(sample_weight, "float32")
+    axes = max(sample_weight.ndim, weights.ndim)
+    weights, sample_weight = (each.reshape(*each.shape, *[1] * (axes - each.ndim)) for each in (weights, sample_weight))
+    return weights * sample_weight
 
 
 # === Streams ===
@@ -235,7 +351,7 @@ def _stream_of(task, method, x, class_weight):
         check_elements(task, x, replicas if method == "fit" or evenly else 1)
     if class_weight is not None:
         labels.class_weight(class_weight)  # An error belongs in front of the run, and not in its first batch.
-    length, seed = _length_of_all(task, x), None
+    length, seed = length_of_all(task, x), None
     if labels.made_inputs and method != "predict":
         seed = 0 if fixed else agree(np.random.randint(2**31), task)
 
@@ -251,22 +367,9 @@ def _stream_of(task, method, x, class_weight):
     return Stream(x, prepare, epoch=epochs_trained(task), one_epoch=fixed, is_static=length is not None)
 
 
-def _length_of_all(task, loader):
-    """Returns the length of texts in all batches of a `tf.data.Dataset`, if all have the same size, or `None`.
-
-    Such a dataset, as of `batch(batch_size, drop_remainder=True)`, is meant for a step of one static shape.
-    """
-    if not is_tf_dataset(loader):
-        return None
-    spec = loader.element_spec
-    columns = keras.tree.flatten(spec[0] if isinstance(spec, tuple) and spec else spec)
-    sizes = [each.shape[0] if each.dtype == "string" and each.shape.rank == 1 else None for each in columns]
-    return None if None in sizes else getattr(task.preprocessor, "sequence_length", None)
-
-
 def _batch(task, method, loader, batch, class_weight, seed, length=None):
     """Returns a batch of a loader as `Batches` with one batch, whose texts are padded to a length, if there is one."""
-    x, y, sample_weight = _parts_of(task, batch, is_tf_dataset(loader))
+    x, y, sample_weight = parts_of_batch(task, batch, is_tf_dataset(loader))
     raw = task.reader.accepts(x)
     task.reader.check(x, method)
     if method == "predict":
@@ -299,65 +402,6 @@ def _are_numbers(labels):
         return False
 
 
-def _parts_of(task, batch, is_tensors):
-    """Returns `(x, y, sample_weight)` of a batch of a loader in the form that `fit` accepts in memory."""
-    if is_tensors:
-        batch = _plain(batch)
-        parts = batch if isinstance(batch, tuple) else (batch,)
-    elif _is_column(batch) or not isinstance(batch, (list, tuple)):
-        parts = (batch,)
-    elif len(batch) and isinstance(batch[0], Mapping):
-        parts = tuple(batch)
-    elif task.labels.optional and task.reader.takes_pairs and len(batch) == 2 and all(map(_is_column, batch)):
-        parts = (tuple(map(_listed, batch)),)  # This is a pair of texts.
-    else:
-        parts = task.reader.batch_of(tuple(batch))
-    x = parts[0] if parts else None
-    raw = task.reader.accepts(x) and not isinstance(x, (str, bytes))
-    is_prepared = not raw and (getattr(x, "ndim", 0) or _are_arrays(x))
-    if not 1 <= len(parts) <= 3 or not (raw or is_prepared or isinstance(x, Mapping)):
-        advice = " Pass single texts as a list: `list(texts)`." if isinstance(batch, (str, bytes)) else ""
-        raise ValueError(
-            "A loader must yield batches of what `fit` accepts in memory, such as a list of texts, or a dict of the "
-            f"encoder's inputs, alone or as tuples `(x, y)` or `(x, y, sample_weight)`.{advice} "
-            f"Received: {batch!r:.200}"
-        )
-    if isinstance(x, Mapping):
-        x = {name: to_array(values) for name, values in x.items()}
-    elif is_prepared:
-        x = [*map(to_array, x)] if isinstance(x, (list, tuple)) else to_array(x)
-    others = [_array(part) for part in parts[1:]]
-    return x, *others, *[None] * (2 - len(others))
-
-
-def _are_arrays(values):
-    """Returns whether values are arrays of numbers, in the order of the model's inputs."""
-    is_list = isinstance(values, (list, tuple)) and len(values) > 0
-    return is_list and all(getattr(each, "ndim", 0) for each in values)
-
-
-def _array(part):
-    if isinstance(part, Mapping):
-        return {name: _array(values) for name, values in part.items()}
-    return to_array(part) if hasattr(part, "shape") and not hasattr(part, "row_splits") else part
-
-
-def _listed(column):
-    return list(column) if isinstance(column, tuple) else column
-
-
-def _is_column(values):
-    """Returns whether values are texts of several rows."""
-    if isinstance(values, (list, tuple)):
-        return any(isinstance(value, (str, bytes)) for value in values)
-    return getattr(getattr(values, "dtype", None), "kind", "") in "OSU" and getattr(values, "ndim", 0) > 0
-
-
-def _plain(batch):
-    """Returns an element of a `tf.data.Dataset` with arrays instead of dense tensors."""
-    return keras.tree.map_structure(lambda each: each.numpy() if hasattr(each, "numpy") else each, batch)
-
-
 def _padded(data, length):
     """Returns batches of texts that are padded to a length."""
     inputs = {name: fit_to(column, length, 1 + data.contents.layout.in_parts) for name, column in data.inputs.items()}
@@ -372,28 +416,21 @@ def _padded(data, length):
 
 
 def source_of(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
-    """Returns the user's data in the form that `fit`, `evaluate` or `predict` needs on the model's replicas."""
-    if not isinstance(x, Rows):
-        task.reader.check(x, method)
+    """Returns the user's data as a `Source` for `fit`, `evaluate` or `predict` on the model's replicas."""
     check_distribution(task)
     data = read_data(task, method, x, y, sample_weight, batch_size, shuffle, class_weight)
     if method != "predict":
-        _require_labels(task, method, data)
+        expect(not data.is_empty, "`x` must have at least one row.", rows=0)
+        needed = "labels" if data.in_memory else "a dataset of `(inputs, labels)`"
+        expect(data.has_labels, f"`{method}` requires {needed}.", y=None)
         _prepare_metrics(task, data)
-    if not isinstance(data, Batches):
+    if data.is_empty or not data.in_memory:
         return data
     if method == "evaluate":
         data = data.apart(one_epoch=True)
     elif not isinstance(x, Batches) and data.contents.seed is not None:
         data.epoch = epochs_trained(task)
     return share(task, data, method)
-
-
-def _require_labels(task, method, data):
-    """Raises a `ValueError` if data for training or evaluation has no rows, or no labels."""
-    expect(not isinstance(data, NoRows), "`x` must have at least one row.", rows=0)
-    needed = "a dataset of `(inputs, labels)`" if isinstance(data, Stream) else "labels"
-    expect(getattr(data, "has_labels", True), f"`{method}` requires {needed}.", y=None)
 
 
 def epochs_trained(task):
@@ -415,7 +452,33 @@ def divided(task, x, y, sample_weight, fraction):
 
 def validation_of(task, data, batch_size):
     """Returns `validation_data`, in any form that `fit` accepts, in the form that `evaluate` needs."""
-    return source_of(task, "evaluate", *validation_parts(task, data), batch_size=batch_size)
+    return source_of(task, "evaluate", *_validation_parts(task, data), batch_size=batch_size)
+
+
+def _validation_parts(task, data):
+    """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+
+    Tasks that make their targets also accept raw data without labels: texts, or a tuple of columns of texts.
+    """
+    if task.labels.optional and task.reader.accepts(data) and not isinstance(data, tuple):
+        return (data,)
+    if (
+        task.labels.optional
+        and isinstance(data, tuple)
+        and (task.reader.takes_pairs or len(data) == 1)
+        and all(is_text(part) and not isinstance(part, (str, bytes, tuple)) for part in data)
+    ):
+        return data if len(data) == 1 else (data,)
+    if not isinstance(data, (list, tuple)):
+        parts, alone = (data,), task.reader.accepts(data)
+    else:
+        parts, alone = data, len(data) not in (2, 3) or any(isinstance(part, (str, bytes)) for part in data)
+    if alone:
+        raise ValueError(
+            "`validation_data` must be a dataset, or a tuple `(x, y)` or `(x, y, sample_weight)`. "
+            f"Received: {type(data).__name__} of {len(data)} values without labels"
+        )
+    return parts
 
 
 def _warn_of_untrained(task, labels, held_out):
@@ -433,9 +496,9 @@ def _warn_of_untrained(task, labels, held_out):
 def batch_of(task, method, x, y, sample_weight, class_weight=None):
     """Returns `(x, y, sample_weight)` with prepared inputs, for a method that accepts one batch, and its kind."""
     require_compiled(task, method)
-    data = read_data(task, "fit", x, y, sample_weight, ALL_ROWS, False, class_weight)
-    if not isinstance(data, Batches) or not data.has_labels:
-        received = "no rows" if isinstance(data, NoRows) else "y=None" if y is None else type(x).__name__
+    data = read_data(task, method, x, y, sample_weight, ALL_ROWS, False, class_weight)
+    if not data.in_memory or not data.has_labels:
+        received = type(x).__name__ if not data.in_memory else "no rows" if data.is_empty else "y=None"
         raise ValueError(f"A batch must have at least one row, and labels. Received: {received}")
     kind = kind_of(task, data)
     if method == "test_on_batch":
@@ -453,11 +516,8 @@ def _prepare_metrics(task, data):
     A run that is resumed within an epoch restores the metrics before it sees a batch, including the metrics of targets
     that the task makes.
     """
-    if keras.backend.backend() != "tensorflow":
-        if isinstance(data, Stream) and data.is_read_once:
-            build_for_step(task, data.first[0])  # Otherwise, Keras takes the first batch for this.
-        return
-    if isinstance(data, Stream):
-        build_metrics(task, data.spec[1])
-    elif isinstance(data, Batches):
-        build_metrics(task, data.pinned(data.extremes())[1][1])
+    if keras.backend.backend() == "tensorflow":
+        if data.spec is not None:
+            build_metrics(task, data.spec[1])
+    elif data.is_read_once:
+        build_for_step(task, data.first[0])  # Otherwise, Keras takes the first batch for this.

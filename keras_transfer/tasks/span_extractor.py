@@ -274,7 +274,7 @@ class SpanReader(Reader):
     def restore(self, data, predict):
         # Batches of different lengths have outputs of different lengths.
         length = data.inputs["answer_mask"].shape[1]
-        rows = [row for row in predict.by_row(data) if row is not None]
+        rows = predict.by_row(data)
         return np.stack([np.pad(row, [(0, 0), (0, length - row.shape[1])], constant_values=HIDDEN) for row in rows])
 
 

@@ -13,9 +13,8 @@ from keras_transfer.data import UNUSED, Batches, Contents, preprocess_texts, rea
 from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.checks import check_sizes
 from keras_transfer.tasks.in_context import check_different, written_labels
-from keras_transfer.tasks.input_checks import check_no_pairs
 from keras_transfer.tasks.labels import check_integers
-from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.reader import Reader, check_no_pairs
 from keras_transfer.tasks.token_targets import NextTokens, TokenTargets
 from keras_transfer.text import TokenPreprocessor, check_batch_size, is_text, to_columns, to_list
 
@@ -257,7 +256,7 @@ class TargetTexts(NextTokens):
         if found.contents.prepare is not None:
             return found
         rule = "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`."
-        if data.contents.kind == "texts":
+        if data.kind == "texts":
             expect(data.labels is not None, rule, y=None)
         if data.labels is None:
             return data

@@ -34,10 +34,10 @@ from keras_transfer.tasks.checks import (
     warn_of_own_lora,
 )
 from keras_transfer.tasks.data_methods import DataMethods
-from keras_transfer.tasks.input_checks import check_kind
 from keras_transfer.tasks.labels import JointLabels
 from keras_transfer.tasks.named_heads import NamedLabels
 from keras_transfer.tasks.pretrained import Pretrained
+from keras_transfer.tasks.reader import check_kind
 from keras_transfer.tasks.saved import (
     arguments_of,
     config_of,

@@ -16,10 +16,10 @@ from keras_transfer.data import checked_names
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames, MultiHot
-from keras_transfer.tasks.input_checks import check_columns
 from keras_transfer.tasks.keras_losses import trains_classes_apart
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
 from keras_transfer.tasks.saved import settings_in
+from keras_transfer.tasks.source import check_columns
 from keras_transfer.tasks.task import Signature
 
 log = logging.getLogger("keras_transfer")

@@ -10,7 +10,7 @@ import numpy as np
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_numpy
 from keras_transfer.core.expect import expect, expects, integer, one_of
-from keras_transfer.data import are_parts, part_batches, to_parts, with_placeholders
+from keras_transfer.data import part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import select_inputs
 from keras_transfer.losses import MultipleNegativesRankingLoss
@@ -110,7 +110,7 @@ class SimilarityLabels(Labels):
             loss.check_labels(values)
 
     def targets(self, data, task):
-        if not are_parts(data):
+        if data.kind != "parts":
             return data
         loss, (replicas, whole) = task.loss, replicas_of(task)  # On JAX, the loss sees the rows of all devices.
         parts = next(iter(data.inputs.values())).shape[1]  # More than two are hard negatives.

@@ -72,6 +72,11 @@ class WordReader(Reader):
         layout = data.contents.layout
         if layout.row is None:
             return super().restore(data, predict)
+        found, rows = len(np.unique(data.order)), len(data.real)
+        rule = (
+            "`predict` joins the rows of sentences, so the batches must contain all rows. Leave out `shard` and `take`."
+        )
+        expect(found == rows, rule, rows=f"{found} of {rows}")
         return layout.restore(predict.by_row(data, layout.positions))
 
     def nothing(self, model, columns):

@@ -7,10 +7,9 @@ from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED
 from keras_transfer.metrics import Perplexity, WordAccuracy
 from keras_transfer.objectives import NextToken, PermutationLanguageModel, SequenceObjective, TokenMasking
-from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, UsedPlaces
 from keras_transfer.tasks.labels import Labels, Places, WeightedPlaces, check_integers
-from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.reader import Reader, check_no_pairs, check_no_windows
 
 _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 

@@ -136,10 +136,10 @@ def is_sentences(x):
         return True
     if not isinstance(x, list) and not (hasattr(x, "ndim") and kind.startswith(("object", "<u", "|s"))):
         return False
-    return any(isinstance(value, (list, tuple)) or _is_column(value) for value in list(x[:100]))
+    return any(isinstance(value, (list, tuple)) or _are_words(value) for value in list(x[:100]))
 
 
-def _is_column(value):
+def _are_words(value):
     return getattr(value, "ndim", 0) == 1 and getattr(getattr(value, "dtype", None), "kind", "") in "OUS"
 
 
@@ -150,7 +150,7 @@ def to_sentences(sentences):
         sentences = getattr(sentences, name)() if hasattr(sentences, name) else sentences
     result = []
     for index, words in enumerate(sentences):
-        if not isinstance(words, (list, tuple)) and not _is_column(words):
+        if not isinstance(words, (list, tuple)) and not _are_words(words):
             if isinstance(words, str) and any(isinstance(other, (list, tuple)) for other in sentences):
                 texts = [place for place, other in enumerate(sentences) if isinstance(other, str)]
                 raise ValueError(

@@ -7,7 +7,7 @@ import warnings
 
 import keras
 
-from keras_transfer.data import Batches, as_pipeline
+from keras_transfer.data import for_keras
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.averaging import ValidatedAverages
 from keras_transfer.training.progress import Progress, RunCallback, sync
@@ -20,7 +20,7 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None):
 
     Args:
         fit: Method `fit` of a `keras.Model`.
-        data: `Batches`, a `Stream`, or anything else that `fit` accepts as `x`.
+        data: `Source`, or anything else that `fit` accepts as `x`.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
         options: Dict of the other arguments of `fit`.
         settings: Dict of what else influences the result. Defaults to `None`, for no settings.
@@ -28,7 +28,7 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None):
     Returns:
         Keras's `History`.
     """
-    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
+    pipeline = for_keras(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
     given = getattr(callbacks, "callbacks", callbacks)
     batches = data if hasattr(data, "planned") else None
     by_keras = batches is None or pipeline is data  # From a pipeline, Keras does not tell when an epoch ends.
@@ -38,7 +38,7 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None):
     if not any(isinstance(callback, ValidatedAverages) for callback in given):
         first.append(ValidatedAverages())
     progress.callbacks = [*first, *given]
-    options = {**options, "validation_data": as_pipeline(options.get("validation_data"))}
+    options = {**options, "validation_data": for_keras(options.get("validation_data"))}
     with progress, _preceded(callbacks, first) as callbacks, warnings.catch_warnings():
         # An epoch that does not begin with its first batch is shorter than what Keras reads before the run.
         if batches is not None and len(batches) < len(batches.planned()):
@@ -112,6 +112,5 @@ def epochs_of_steps(data, length, steps, goes_on=False):
             Defaults to `False`.
     """
     epochs = math.ceil(steps / length)
-    # Streams with several window lengths draw these in each epoch, but the order of the texts is fixed.
-    reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
-    return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length
+    is_cut = epochs == 1 or goes_on or getattr(data, "reshuffled", False)
+    return epochs, math.ceil(steps / epochs) if is_cut else length

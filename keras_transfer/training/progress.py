@@ -36,9 +36,9 @@ class Progress(keras.callbacks.Callback):
 
     def __init__(self, data=None, callbacks=None, settings=None, by_keras=True):
         super().__init__()
-        self._batches, self._stream = (data if hasattr(data, name) else None for name in ("planned", "for_keras"))
+        self._batches, self._stream = (data if hasattr(data, name) else None for name in ("planned", "first_epoch"))
         self._position = getattr(self._stream, "position", None)
-        self.data = data if self._position is None else self._position
+        self.data = getattr(data, "state_holder", data)
         self.callbacks, self.settings, self._by_keras = callbacks, settings or {}, by_keras
         self.epoch = self.first = self.batch = self.count = 0
         self.restarts, self._resumed = False, None

@@ -1,5 +1,6 @@
 """Texts in memory become batches of similar lengths without losing any text."""
 
+import tracemalloc
 from types import SimpleNamespace
 
 import keras
@@ -7,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.data.planning import Options, lengths_for, plan
+from keras_transfer.data.planning import Options, choose_lengths, lengths_for, plan
 from keras_transfer.distribute.replicas import share
 from keras_transfer.text import BertPreprocessor, batches
 from keras_transfer.text.inputs import is_text, to_columns
@@ -189,6 +190,16 @@ def test_batches_without_shuffling_do_not_draw_random_numbers(preprocessor):
     np.random.seed(0)
     batches(["a"], [0], preprocessor=preprocessor, shuffle=False)
     assert np.random.random() == expected
+
+
+def test_choosing_among_many_lengths_needs_little_memory():
+    real = np.arange(8, 8 * 3000, 8)
+    tracemalloc.start()
+    chosen = choose_lengths(real, 8 * 3000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(chosen) == 6 and np.ptp(np.diff([0, *chosen])) <= 16
+    assert peak < 60e6  # A table of all pairs of lengths alone has 72 MB.
 
 
 def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.data.pipeline import as_pipeline
 from keras_transfer.text import batches, part_batches
 from tests.tasks import tiny
 
@@ -17,7 +16,7 @@ def rows(items):
 
 def test_a_pipeline_has_the_items_of_the_batches_in_each_epoch_however_often_it_is_started():
     data = batches(TEXTS, LABELS, preprocessor=tiny.preprocessor(), batch_size=4, seed=0)
-    pipeline = as_pipeline(data)
+    pipeline = data.for_keras()
     assert pipeline.made_from is data and len(pipeline) == len(data) == 5
     for epoch in (0, 1, 1):
         data.epoch = epoch
@@ -31,12 +30,12 @@ def test_a_pipeline_has_the_items_of_the_batches_in_each_epoch_however_often_it_
 
 def test_only_axes_that_vary_are_unknown():
     texts = batches(TEXTS, np.eye(2)[LABELS], preprocessor=tiny.preprocessor(), batch_size=4)
-    inputs, labels = as_pipeline(texts).element_spec
+    inputs, labels = texts.for_keras().element_spec
     assert inputs["token_ids"].shape.as_list() == [None, None] and labels.shape.as_list() == [None, 2]
     parts = part_batches((TEXTS, TEXTS[::-1]), None, preprocessor=tiny.preprocessor())
-    assert as_pipeline(parts).element_spec[0]["token_ids"].shape.as_list() == [None, 2, None]
+    assert parts.for_keras().element_spec[0]["token_ids"].shape.as_list() == [None, 2, None]
     fixed = batches(TEXTS, LABELS, preprocessor=tiny.preprocessor(), batch_size=4, lengths=[32], drop_remainder=True)
-    assert as_pipeline(fixed).element_spec[0]["token_ids"].shape.as_list() == [4, 32]
+    assert fixed.for_keras().element_spec[0]["token_ids"].shape.as_list() == [4, 32]
 
 
 @pytest.mark.parametrize("class_weight", [{}, {0: 0.0}, {0: 0.0, 1: 1.0}])

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder
+from keras_transfer.text import batches
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, encoder, of_vectors, preprocessor
 
@@ -166,3 +167,15 @@ def test_texts_and_rows_of_several_texts_are_predicted_by_one_compiled_model():
     rows = model.predict((texts, texts[::-1]), verbose=0)
     np.testing.assert_allclose(rows, np.stack([vectors, vectors[::-1]], axis=1), atol=1e-5)
     np.testing.assert_allclose(model.predict(texts, verbose=0), vectors, atol=1e-5)
+
+
+def test_the_rows_of_a_part_of_the_batches_are_predicted_and_evaluated_and_no_others():
+    model, texts = classifier(), ["a b c d e f", "a", "a b c d", "b c"]
+    model.compile("sgd")
+    data = batches(texts, [0, 1, 1, 0], preprocessor=model.preprocessor, batch_size=1, shuffle=False)
+    expected = model.predict(texts, verbose=0)
+    for part, rows in ((data.shard(1, 2), [1, 3]), (data.take(2), [0, 1])):
+        assert part.order.tolist() == rows
+        np.testing.assert_allclose(model.predict(part, verbose=0), expected[rows], atol=1e-5)
+        loss = model.evaluate([texts[row] for row in rows], [[0, 1, 1, 0][row] for row in rows], verbose=0)
+        assert model.evaluate(part, verbose=0) == pytest.approx(loss, rel=1e-4)

@@ -9,9 +9,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.data.loaders import LoaderPosition
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
-from keras_transfer.tasks.stream import LoaderPosition
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks.tiny import encoder, examples, of_words, preprocessor
 

@@ -107,6 +107,8 @@ def test_predictions_are_the_logits_of_the_tokens_of_each_text():
     alone = model({"token_ids": ids, "padding_mask": np.ones_like(ids)})
     np.testing.assert_allclose(logits[1], to_numpy(alone)[0], atol=1e-4)
     assert model.predict([], verbose=0) == []
+    part = batches(TEXTS, preprocessor=model.preprocessor, batch_size=1).shard(1, 2)
+    assert [values.shape for values in model.predict(part, verbose=0)] == [(3, 17), (4, 17)]
 
 
 def test_a_file_restores_the_model_and_the_head_has_no_weights(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks import TokenClassifier
-from keras_transfer.text import ElmoPreprocessor, PlainText
+from keras_transfer.text import ElmoPreprocessor, PlainText, word_batches
 from tests.tasks.tagging.taggers import NAMES, bert, elmo, examples, tagger
 
 
@@ -178,3 +178,10 @@ def test_a_stream_of_texts_or_of_words_has_a_label_for_each_word(model):
     wrong = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0, 0]])).batch(1)
     with pytest.raises(ValueError, match="one label for each word. Received: 2 words"):
         model.evaluate(wrong, verbose=0)
+
+
+def test_the_outputs_of_a_part_of_the_rows_cannot_be_joined_to_sentences(model):
+    data = word_batches(examples(8)[0], preprocessor=model.preprocessor, batch_size=2)
+    for part in (data.shard(0, 2), data.take(2)):
+        with pytest.raises(ValueError, match="the batches must contain all rows.* Received: rows='4 of 8'"):
+            model.predict(part, verbose=0)

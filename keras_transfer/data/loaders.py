@@ -3,16 +3,13 @@
 import copy
 import itertools
 import threading
-import types
-from collections.abc import Collection, Iterable, Iterator
 
 import keras
 
-from keras_transfer.core.arrays import is_lazy
 from keras_transfer.core.expect import expect
 from keras_transfer.core.lazy import tf
-from keras_transfer.data import of_at_most, read_ahead
-from keras_transfer.text import is_text
+from keras_transfer.data.batching import of_at_most, read_ahead
+from keras_transfer.data.source import Source
 
 _ENDLESS = 2**40  # Grain's endless datasets report a length of about 2**63 batches.
 
@@ -22,21 +19,7 @@ def is_tf_dataset(x):
     return type(x).__module__.startswith("tensorflow.") and hasattr(x, "element_spec") and hasattr(x, "map")
 
 
-def is_loader(x):
-    """Returns whether `x` is an iterable of batches, but not a dataset of Keras, nor data in memory."""
-    if type(x).__module__.startswith("tensorflow."):  # A dataset that is distributed already goes to Keras.
-        return is_tf_dataset(x)
-    if isinstance(x, types.GeneratorType):
-        return True
-    others = (Iterator, Collection, keras.utils.PyDataset)  # Unlike a `Collection`, a loader has no `__contains__`.
-    if not isinstance(x, Iterable) or isinstance(x, others):
-        return False
-    # Columns of Arrow have `to_pylist`, and columns of Hugging Face datasets are lazy.
-    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)
-    return not is_column and not is_text(x)
-
-
-class Stream:
+class Stream(Source):
     """The batches of a loader, each of which becomes an item in the same way as data in memory.
 
     The seed, the epoch and the number of a batch determine what an objective draws for it. The epoch is that of `fit`,
@@ -54,13 +37,12 @@ class Stream:
         first: `Batches` of the first batch.
         epoch: Integer. The epoch of the next reading, which the `Progress` of a run sets.
         first_epoch: Integer. The epoch of the first reading, at which a run begins.
-        error: The error in a batch, which TensorFlow reports without its type, or `None`.
-        position: `LoaderPosition`, or `None` if the loader has no state.
+        spec: Structure of the `tf.TensorSpec`s of an item.
     """
 
     def __init__(self, loader, prepare, *, epoch=0, one_epoch=False, is_static=False):
         self.loader, self.prepare, self.one_epoch = loader, prepare, one_epoch
-        self.epoch, self.error, self.first_epoch = 0 if one_epoch else epoch, None, epoch
+        self.epoch, self.first_epoch = 0 if one_epoch else epoch, epoch
         batches, self._length = iter(loader), _length_of(loader)
         self.count = None if self._length is None or self._length > _ENDLESS else self._length
         self.position = position_of(loader, batches, self._length is not None, self.count)
@@ -69,28 +51,17 @@ class Stream:
             raise ValueError(f"`x` must have at least one batch. Received: {name} without any")
         self._unread = [first] if batches is loader else []  # A generator does not yield a batch again.
         self.first = prepare(first, self.epoch, 0)
-        item = self.first[0]
+        self.kind, self.has_labels = self.first.kind, self.first.has_labels
+        item, is_plain = self.first[0], self.first.contents.prepare is None
         self._example, self._form = first, _form_of(item)
-        is_plain = self.contents.prepare is None
-        in_parts = self.contents.layout.in_parts
-        self.spec = _spec_of(item, in_parts, is_static and is_plain, loader if is_plain else None)
+        self.spec = _spec_of(item, self.kind == "parts", is_static and is_plain, loader if is_plain else None)
         if self.count is not None and self.count < 2:
             self._check_count(self.count == 1 and next(batches, batches) is batches, "more")
-
-    @property
-    def contents(self):
-        """`Contents` of the batches."""
-        return self.first.contents
 
     @property
     def is_read_once(self):
         """Boolean. Whether the loader does not yield its first batch again, as a generator does."""
         return bool(self._unread)
-
-    @property
-    def has_labels(self):
-        """Boolean. Whether the items contain labels."""
-        return self.first.has_labels
 
     def whole(self):
         """Returns the loader, or a generator of the batches that are not read yet if it yields each of them once."""
@@ -99,7 +70,10 @@ class Stream:
         unread, self._unread = self._unread, []
         return (batch for batch in itertools.chain(unread, self.loader))
 
-    def for_keras(self):
+    def for_user(self):
+        return self.for_keras()
+
+    def for_keras(self, may_end_early=False):
         """Returns a `tf.data.Dataset` of the items, which begins a new epoch whenever it is iterated over."""
         found = tf.data.Dataset.from_generator(self._items, output_signature=self.spec)
         if self.count is not None and self.position is None:
