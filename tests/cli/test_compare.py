@@ -116,14 +116,8 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
             "no column 'text'. Name the column with --text-column. For a file without a header, pass `--no-header`, "
             "and numbers from 0 as columns. Received: the columns ['sentence', 'label']",
         ),
-        (
-            "texts.tsv",
-            "text\tlabel\na\tb\nc\n",
-            "line 3: Expected 2 fields, ['text', 'label']. The file may have been cut. Received: 1 f",
-        ),
         ("texts.tsv", "text\tlabel\na\tb\nc\t\n", "line 3: Expected a text and a label. Received: text='c' and "),
         ("texts.tsv", "text\tlabel\tlabel\na\tb\tc\n", "columns must be unique. Received: ['text', 'label', 'label']"),
-        ("texts.csv", 'text,label\na,b\n"c,d\ne,f\n', "line 3: Expected a row whose quotes are closed"),
         (
             "texts.jsonl",
             '{"text": "a", "label": NaN}\n',
@@ -131,18 +125,12 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
         ),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
         ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
-        (
-            "texts.tsv",
-            b"text\tlabel\n\xff\tb\n",
-            "texts.tsv, line 2: Expected UTF-8. Pass `--encoding` if one of these is right: 'ÿ\\tb' (cp1252), ",
-        ),
-        ("texts.tsv", "", "texts.tsv: Expected at least one row. Received: no rows"),
     ],
 )
 def test_a_bad_table_is_one_line_of_error(name, content, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if content is not None:
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        (tmp_path / name).write_text(content)
     assert main(["compare", "--data", name]) == 1
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1

@@ -17,7 +17,7 @@ ROWS = "id,text,label\n1,a good,0\n2,bad b,1\n3,c d e,1\n"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a table, a model of texts, and its exports `small` and `served`."""
+    """A folder with a table and a model of texts."""
     folder = tmp_path_factory.mktemp("exports")
     classifier().save(folder / "model.keras")
     (folder / "a.csv").write_text(ROWS)
@@ -38,9 +38,8 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
     assert export(folder, "small", "--format", "litert", "--quantization", "int8_dynamic", *limits) == 0
     printed = capsys.readouterr().out
     assert "compared with the model on 3 texts" in printed and "small/predict.py answers without TensorFlow" in printed
-    assert export(folder, "served") == 0
     tables = []
-    for model in ("model.keras", "small", "served"):
+    for model in ("model.keras", "small"):
         output = folder / f"{model}.csv"
         assert main(["predict", str(folder / model), "--data", str(folder / "a.csv"), "--output", str(output)]) == 0
         tables.append(rows_of(output))
@@ -50,21 +49,19 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
         assert main(["info", str(folder / model)]) == 0
         printed = capsys.readouterr().out
         assert "accuracy" in printed and f"  {tables[-1][0]['prediction']}  " in printed and "kind" in printed
-    for rows in tables[1:]:
-        assert [[*row.values()][:4] for row in rows] == [[*row.values()][:4] for row in tables[0]]
-        assert list(rows[0]) == list(tables[0][0]) == ["id", "text", "label", "prediction", "probability"]
-        for row, expected in zip(rows, tables[0], strict=True):
-            assert float(row["probability"]) == pytest.approx(float(expected["probability"]), abs=0.05)
+    expected, rows = tables
+    assert [[*row.values()][:4] for row in rows] == [[*row.values()][:4] for row in expected]
+    assert list(rows[0]) == list(expected[0]) == ["id", "text", "label", "prediction", "probability"]
+    for row, other in zip(rows, expected, strict=True):
+        assert float(row["probability"]) == pytest.approx(float(other["probability"]), abs=0.05)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--quantization", "float16"], "The format 'savedmodel' has no ['quantization']."),
-        (["--max-difference", "1"], "The format 'savedmodel' has no ['max_difference']."),
         (["--format", "onnx", "--quantization", "float16"], "`--quantization` must be one of (None, 'int8_dynamic')"),
         (["--format", "litert", "--pairs", "--data", "a.csv"], "`--data` has one text in a row"),
-        (["--format", "litert", "--data", "no.csv"], "The table does not exist. Received: no.csv"),
     ],
 )
 def test_a_mistake_in_the_options_is_one_error(options, message, folder, capsys):

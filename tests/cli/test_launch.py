@@ -1,9 +1,9 @@
 """`keras-transfer launch`: several processes of a script, their output, and the end of all of them."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
+import threading
 import time
 
 import pytest
@@ -11,13 +11,14 @@ import pytest
 from keras_transfer_command import main
 
 SCRIPT = """
-import json, os, signal, sys, time
+import json, os, pathlib, signal, sys, time
 from keras_transfer_command import main
 config = json.loads(os.environ["TF_CONFIG"])
 index, count = config["task"]["index"], len(set(config["cluster"]["worker"]))
 print(json.dumps([index, count, sys.argv[1:]]))
 if sys.argv[1:] == ["wait"]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    pathlib.Path(__file__).with_name(f"ready-{index}").touch()
     time.sleep(60)
 if sys.argv[1:] == ["fail"]:
     if index == 1:
@@ -57,14 +58,16 @@ def test_a_process_that_is_killed_has_the_status_of_the_signal(script, capfd):
     assert capfd.readouterr().err == "keras-transfer launch: process 0 was ended by SIGKILL.\n"
 
 
-def test_signals_reach_all_processes(script):
-    arguments = [sys.executable, "-m", "keras_transfer_command", "launch", "--workers", "2", script, "wait"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        lines = {child.stdout.readline()[:3] for _ in range(2)}
-        time.sleep(1)
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(60) == 7
-    assert lines == {"[0]", "[1]"}
+def test_signals_reach_all_processes(script, tmp_path, capfd):
+    def send_when_both_wait():
+        while len(list(tmp_path.glob("ready-*"))) < 2:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=send_when_both_wait, daemon=True)
+    thread.start()
+    assert main(["launch", "--workers", "2", script, "wait"]) == 7
+    assert {line[:3] for line in capfd.readouterr().out.splitlines()} == {"[0]", "[1]"}
 
 
 def test_a_script_that_does_not_exist_is_an_error(capsys):

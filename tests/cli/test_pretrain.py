@@ -51,12 +51,12 @@ def weights_of(folder):
     ],
 )
 def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, pretrain, tmp_path, capsys):
-    line = ["--objective", objective, "--steps", "5", "--output", "model"]
+    line = ["--objective", objective, "--steps", "2", "--output", "model"]
     line += ["--sequence-length", "2", "--batch-size", "60"] if objective == "awd-lstm" else []
     assert pretrain(*line, "--traceback") == 0
     printed = capsys.readouterr().out
-    assert f"{task.__name__} with " in printed and " in 90 documents, 5 steps\n" in printed
-    assert "5/5 - " in printed and "\nValidation texts: " in printed
+    assert f"{task.__name__} with " in printed and " in 90 documents, 2 steps\n" in printed
+    assert "2/2 - " in printed and "\nValidation texts: " in printed
     assert ("perplexity" in printed) == (objective in ("masked", "causal", "awd-lstm", "permutation"))
     model = task.from_pretrained("model")
     assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == (
@@ -256,8 +256,6 @@ def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
     [
         (["--corpus", "nowhere.txt"], "No such file or directory: 'nowhere.txt'"),
         (["--new-head"], "`--new-head` can be used only with `--encoder`"),
-        (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
-        (["--output", "gs://bucket/run"], "must be local"),
         (
             ["--objective", "awd-lstm", "--rematerialize"],
             "`--rematerialize` cannot be used with an LSTM.",

@@ -126,32 +126,6 @@ def test_texts_are_padded_to_the_longest_of_a_request(classifier):
     np.testing.assert_allclose(fractions, [[3 / 5], [1]], atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def bare(make_classifier, tmp_path_factory):
-    """A classifier that uses neither segments nor the pooler of its encoder, and its export without labels."""
-    model = make_classifier(pooling="concat", num_segments=0, num_layers=1)
-    return model, serving.export(model, tmp_path_factory.mktemp("bare") / "served")
-
-
-def test_a_classifier_that_does_not_use_the_encoder_s_pooler_can_be_exported(bare):
-    model, folder = bare
-    loaded = tf.saved_model.load(folder)
-    np.testing.assert_allclose(run(loaded, TEXTS)["probabilities"], probabilities(model, TEXTS), atol=1e-5)
-    assert run(loaded, TEXTS, signature="embed")["embedding"].shape == (len(TEXTS), 3 * 16)
-
-
-def test_the_tokens_signature_of_an_encoder_without_segments_takes_no_segment_ids(bare):
-    loaded = tf.saved_model.load(bare[1])
-    assert set(inputs_of(loaded.signatures["tokens"])) == {"token_ids", "padding_mask"}
-
-
-def test_without_labels_classes_are_named_by_their_numbers(bare):
-    folder = bare[1]
-    assert json.loads((folder / "assets.extra" / "labels.json").read_text("utf-8")) == ["0", "1", "2"]
-    outputs = run(tf.saved_model.load(folder), TEXTS)
-    assert outputs["label"].tolist() == [str(i).encode() for i in outputs["label_id"]]
-
-
 def test_pairs_are_two_inputs(classifier):
     signatures = classifier.signatures(pairs=True)
     assert list(signatures["serving_default"].inputs) == ["text", "text_pair"]
@@ -168,31 +142,41 @@ UNICODE = np.array(["schlecht", "weder\nnoch", "güt 👍"])
 
 @pytest.fixture(scope="module")
 def moved(make_classifier, classifier, tmp_path_factory):
-    """A larger classifier whose vocabulary was in a file, and its export at another place, with labels of unicode."""
+    """A larger classifier whose vocabulary was in a file, and its export at another place, with labels of unicode.
+
+    It uses neither segments nor the pooler of its encoder.
+    """
     folder = tmp_path_factory.mktemp("moved")
     file = folder / "vocab.txt"
     file.write_text("\n".join(classifier.preprocessor.vocabulary))
-    model = make_classifier(vocabulary=file, hidden_dim=256, intermediate_dim=1024, num_layers=1)
+    sizes = {"hidden_dim": 256, "intermediate_dim": 1024, "num_layers": 1, "num_segments": 0}
+    model = make_classifier(vocabulary=file, pooling="concat", **sizes)
     served = serving.export(model, folder / "served", label_names=UNICODE)
     file.unlink()
-    return model, shutil.move(served, folder / "elsewhere")
+    elsewhere = shutil.move(served, folder / "elsewhere")
+    return model, elsewhere, tf.saved_model.load(elsewhere)
 
 
 def test_weights_are_written_once(moved):
-    model, folder = moved
+    model, folder, _ = moved
     weights = 4 * model.count_params()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     assert weights < written < weights + 1e6  # The graph and the tokenizer take 0.7 MB. Twice would be 3.5 MB more.
 
 
 def test_the_vocabulary_is_inside_and_the_folder_can_be_moved(moved):
-    model, folder = moved
-    outputs = run(tf.saved_model.load(folder), TEXTS)
-    np.testing.assert_allclose(outputs["probabilities"], probabilities(model, TEXTS), atol=1e-5)
+    model, _, loaded = moved
+    np.testing.assert_allclose(run(loaded, TEXTS)["probabilities"], probabilities(model, TEXTS), atol=1e-5)
+
+
+def test_without_its_pooler_and_segments_an_encoder_is_exported_without_them(moved):
+    _, _, loaded = moved
+    assert run(loaded, TEXTS, signature="embed")["embedding"].shape == (len(TEXTS), 3 * 256)
+    assert set(inputs_of(loaded.signatures["tokens"])) == {"token_ids", "padding_mask"}
 
 
 def test_labels_may_be_an_array_of_any_unicode(moved):
-    outputs = run(tf.saved_model.load(moved[1]), TEXTS)
+    outputs = run(moved[2], TEXTS)
     assert [label.decode() for label in outputs["label"]] == UNICODE[outputs["label_id"]].tolist()
     assert json.loads((moved[1] / "assets.extra" / "labels.json").read_text("utf-8")) == UNICODE.tolist()
 

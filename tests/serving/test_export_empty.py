@@ -108,11 +108,16 @@ def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_p
             assert answers(signatures["tokens"], **ids(model, *shape)) == {"logits": ((shape[0], 3), "float32")}
 
 
-def test_no_pairs_get_no_answers_and_no_encoder_sees_an_empty_tensor():
+def test_no_pairs_get_no_answers_and_texts_without_a_pair_or_ids_without_a_mask_are_errors():
     encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
     model = tasks.TextClassifier(guarded(encoder), text.BertPreprocessor(VOCABULARY, sequence_length=24), num_classes=3)
-    signature = make_signatures(model, NAMES, pairs=True)["serving_default"]
-    assert answers(signature, text=NOTHING, text_pair=NOTHING) == LABELS
+    signatures = make_signatures(model, NAMES, pairs=True)
+    assert answers(signatures["serving_default"], text=NOTHING, text_pair=NOTHING) == LABELS
+    for texts in [{"text": ["a"], "text_pair": []}, {"text": [], "text_pair": ["a"]}]:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
+            signatures["serving_default"](**{name: tf.constant(value, tf.string) for name, value in texts.items()})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
+        signatures["tokens"](**{**ids(model, 1, 5), "padding_mask": tf.zeros((1, 0), tf.int32)})
 
 
 def test_requests_whose_inputs_differ_in_size_are_errors():
@@ -130,17 +135,6 @@ def test_requests_whose_inputs_differ_in_size_are_errors():
         "sum": ((0, 0), "int32"),
         "second": ((0, 0), "int32"),
     }
-
-
-def test_texts_without_a_pair_and_ids_without_a_mask_are_errors():
-    encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
-    model = tasks.TextClassifier(encoder, text.BertPreprocessor(VOCABULARY, sequence_length=24), num_classes=3)
-    signatures = make_signatures(model, NAMES, pairs=True)
-    for texts in [{"text": ["a"], "text_pair": []}, {"text": [], "text_pair": ["a"]}]:
-        with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
-            signatures["serving_default"](**{name: tf.constant(value, tf.string) for name, value in texts.items()})
-    with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
-        signatures["tokens"](**{**ids(model, 1, 5), "padding_mask": tf.zeros((1, 0), tf.int32)})
 
 
 @pytest.mark.parametrize("kind", ["bert", pytest.param("elmo", marks=pytest.mark.slow)])

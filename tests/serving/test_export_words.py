@@ -1,6 +1,4 @@
-"""The export of a tagger gives the same words and labels for raw text as the model, for long texts too."""
-
-import json
+"""The signatures of a tagger give the same words and labels for raw text as the model, for long texts too."""
 
 import keras
 import numpy as np
@@ -8,6 +6,7 @@ import pytest
 
 from keras_transfer import serving
 from keras_transfer.serving import exporting
+from keras_transfer.serving.saved_model import make_signatures
 from tests.tasks.tagging.taggers import NAMES, examples, tagger
 
 tf = pytest.importorskip("tensorflow")
@@ -16,20 +15,17 @@ TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
 
 
 @pytest.fixture(scope="module", params=["bert", pytest.param("elmo", marks=pytest.mark.slow)])
-def served(request, tmp_path_factory):
-    """A tagger after some training, and the signatures of its export."""
+def served(request):
+    """A tagger after some training, and the signatures that its export has."""
     model = tagger(request.param, scalar_mix=request.param == "elmo")
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
     model.fit(*examples(), epochs=2, verbose=0)
-    folder = serving.export(model, tmp_path_factory.mktemp("tagger") / "1")
-    assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == NAMES
-    loaded = tf.saved_model.load(folder)
-    return model, loaded
+    return model, make_signatures(model, NAMES)
 
 
 def test_serving_default_goes_from_text_to_words_with_labels(served):
-    model, loaded = served
-    answer = loaded.signatures["serving_default"](text=tf.constant(TEXTS))
+    model, signatures = served
+    answer = signatures["serving_default"](text=tf.constant(TEXTS))
     expected, logits = model.predict_words(TEXTS), model.predict(TEXTS, verbose=0)
     assert answer["words"].shape == (4, 120) and answer["probabilities"].shape == (4, 120, 3)
     for i, pairs in enumerate(expected):
@@ -43,9 +39,9 @@ def test_serving_default_goes_from_text_to_words_with_labels(served):
 
 
 def test_words_goes_from_words_to_labels(served):
-    model, loaded = served
+    model, signatures = served
     words = [["a", "good", ",", ""], ["", "", "", ""], ["bad", "", "b", ""]]
-    answer = loaded.signatures["words"](words=tf.constant(words))
+    answer = signatures["words"](words=tf.constant(words))
     expected = model.predict_words([["a", "good", ","], [], ["bad", "", "b"]])
     assert answer["label"].shape == (3, 4)
     for found, pairs in zip(answer["label"].numpy(), expected, strict=True):
@@ -54,16 +50,16 @@ def test_words_goes_from_words_to_labels(served):
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 0)])
 def test_a_request_may_be_empty(served, shape):
-    _, loaded = served
-    assert loaded.signatures["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0, 0)
-    assert loaded.signatures["words"](words=tf.zeros(shape, tf.string))["label"].shape == shape
+    _, signatures = served
+    assert signatures["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0, 0)
+    assert signatures["words"](words=tf.zeros(shape, tf.string))["label"].shape == shape
 
 
 def test_tokens_goes_from_ids_to_logits(served):
-    model, loaded = served
+    model, signatures = served
     rows = model.preprocessor.encode_words([["a", "good"], ["bad"]])
     inputs = {name: rows.inputs[name] for name in model.input}
-    np.testing.assert_allclose(loaded.signatures["tokens"](**inputs)["logits"], model(inputs), atol=1e-6)
+    np.testing.assert_allclose(signatures["tokens"](**inputs)["logits"], model(inputs), atol=1e-6)
 
 
 def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path, monkeypatch):
