@@ -73,7 +73,7 @@ PRIVATE = {
     ("an attribute set on another object", "data/batching"): "a copy of our own batches",
     ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
     "run, have no public setter",
-    ("an attribute set on another object", "training/states"): "Keras's callbacks have no public state",
+    ("an attribute set on another object", "training/run_state"): "Keras's callbacks have no public state",
     ("pickle", "checkpoints/tensors"): "many checkpoints are torch pickles, of which torch reads tensors only, and "
     "fastai's vocabularies are pickles",
 }

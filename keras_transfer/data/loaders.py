@@ -192,7 +192,7 @@ class LoaderPosition:
 
     def __init__(self, loader, by_iterator, has_length, num_batches):
         self.loader, self.by_iterator, self.has_length, self.num_batches = loader, by_iterator, has_length, num_batches
-        self.began = self._base = self._done = 0
+        self.began = self._done = 0
         self._lock = threading.Lock()
         self._over, self._end, self._loaded, self._states = True, None, None, {}
 
@@ -211,7 +211,7 @@ class LoaderPosition:
             iterator = iter(self.loader)
             if state is not None and self.by_iterator:
                 iterator.set_state(copy.deepcopy(state))
-            self.began = self._base = self._done = number
+            self.began = self._done = number
             self._over, self._states = False, states
         while True:
             with self._lock:
@@ -226,21 +226,16 @@ class LoaderPosition:
                 states[number] = copy.deepcopy(found)  # The loader may modify this object with the next batch.
             yield batch
 
-    def trained(self, batch):
-        """Records that `batch` of this epoch, counted from 0, was trained on."""
-        self._done = self._base + batch + 1
+    def trained(self, count):
+        """Records that so many further batches were trained on."""
+        self._done += count
         states = self._states
         for number in [number for number in [*states] if number < self._done]:
             del states[number]
 
-    def end_epoch(self):
-        """Records that an epoch has ended, which may happen before the loader ends."""
-        self._base = self._done
-
     def restart(self):
         """Begins a run, which starts at the first batch unless a position was loaded."""
-        self._base = self._done = 0
-        self._over, self._states = True, {}
+        self._done, self._over, self._states = 0, True, {}
 
     def state_dict(self):
         """Returns the position after the last trained batch, as a dict. Between two epochs, it has no `"batch"`."""

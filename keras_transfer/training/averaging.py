@@ -127,6 +127,11 @@ class ValidatedAverages(RunCallback):
         self.on_test_begin()  # Without validation, nothing has called it.
 
     def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_begin(batch)
+        self._train_again()
+
+    def _train_again(self):
+        """Gives the model the weights back that trained, if it has their means."""
         if self._trained:
             sync(self.model)
             self._keep_changes()
@@ -135,7 +140,7 @@ class ValidatedAverages(RunCallback):
         self._trained = self._means = None
 
     def close(self):
-        self.on_train_batch_begin(0)  # `fit` failed, or it has ended and this does nothing.
+        self._train_again()  # `fit` failed, or it has ended and this does nothing.
 
     def _keep_changes(self):
         """If weights are no longer the means, starts the means from them, and forgets the weights that trained."""

@@ -4,6 +4,9 @@ The files are in the safetensors format, so other programs can open them. The me
 last tensor is the SHA-256 of all bytes before it.
 """
 
+import concurrent.futures
+import contextlib
+import copy
 import dataclasses
 import errno
 import hashlib
@@ -19,6 +22,7 @@ import numpy as np
 
 from keras_transfer.core.files import atomic_file
 from keras_transfer.core.folder_lock import lock_folder
+from keras_transfer.distribute import agree, in_first_process, is_chief, processes_of, together
 
 log = logging.getLogger("keras_transfer")
 FORMAT = "keras_transfer training checkpoint 2"
@@ -33,6 +37,96 @@ DTYPES = {  # Maps names in safetensors to names in Keras.
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 _DIGEST = "sha256"
+
+
+class CheckpointFolder:
+    """The folder of a run, which the first of its processes locks and writes. All of them call the same methods.
+
+    Args:
+        path: Path of the folder.
+        model: The model of the run.
+        keep: Integer. Number of training checkpoints to keep.
+        background: Boolean. Whether training goes on while one is written.
+    """
+
+    def __init__(self, path, model, keep, background):
+        self.path, self._model, self._keep, self._background = path, model, keep, background
+        self._damaged, self._writing = [], None
+        self._lock = in_first_process(lambda: prepare(path), model)
+
+    def newest(self):
+        """Returns the newest intact training checkpoint, which the first process has found, or `None`."""
+        stored, self._damaged = in_first_process(lambda: newest(self.path), self._model) or (None, [])
+        if processes_of(self._model)[1] == 1:
+            return stored
+        place = [-1, 0] if stored is None else [stored.state["epoch"], stored.state["batch"]]
+        epoch, batch = (agree(number, self._model) for number in place)
+        return together(lambda: stored or self._read(epoch, batch), self._model) if epoch >= 0 else None
+
+    def _read(self, epoch, batch):
+        """Returns the training checkpoint that the first process has found."""
+        path = path_of(self.path, epoch, batch)
+        if not path.exists():
+            raise FileNotFoundError(
+                "All processes of a run must see the folder of its training checkpoints. Use a shared file system. "
+                f"Received: no {path}, which the first process has"
+            )
+        return read(path)
+
+    def write(self, epoch, batch, state, variables):
+        """Writes a training checkpoint, and deletes older ones. The arguments are those of the function `write`."""
+        damaged, self._damaged = self._damaged, []
+
+        def write_and_prune():
+            path = write(self.path, epoch, batch, state, variables)
+            prune(self.path, self._keep, [old for old in damaged if old != path])
+
+        if not self._background:
+            in_first_process(write_and_prune, self._model)
+            return
+        self.wait()
+        if is_chief(self._model):
+            state = copy.deepcopy(state)
+            variables = {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
+            self._writing = _in_background(write_and_prune)
+
+    def wait(self):
+        """Waits until the last training checkpoint is written, and raises the error of any process if this failed."""
+        in_first_process(self._result, self._model)
+
+    def _result(self):
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def close(self):
+        """Waits for the last training checkpoint, whose error was logged when it occurred, and unlocks the folder."""
+        with contextlib.suppress(OSError):
+            self._result()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _in_background(function):
+    """Calls a function in a thread, for which the process waits before it exits. Returns its `Future`.
+
+    Errors are logged at once, and raised by the result of the `Future`.
+    """
+
+    def call():
+        try:
+            function()
+        except OSError as error:
+            log.error("A training checkpoint was not written: %s", error)
+            raise
+
+    thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
+    future = thread.submit(call)
+    thread.shutdown(wait=False)
+    return future
+
+
+# === Files ===
 
 
 class Damaged(Exception):

@@ -69,18 +69,11 @@ class LastGradients(RunCallback):
     Keras would keep them for the next `fit`. After a run that ends before its last epoch, they are dropped.
     """
 
-    def __init__(self):
-        super().__init__()
-        self._is_last = False
-
     def on_train_begin(self, logs=None):
         optimizers.drop_gradients(self.model.optimizer)
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self._is_last = epoch + 1 >= self.params.get("epochs", math.inf)
-
     def on_test_begin(self, logs=None):
-        if self._is_last and (count := optimizers.left_over(self.model.optimizer)):
+        if self.progress.is_last_epoch and (count := optimizers.left_over(self.model.optimizer)):
             sync(self.model)
             log.info("The last update of the run is the mean of its last %d batches.", count)
             optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables)
@@ -89,7 +82,6 @@ class LastGradients(RunCallback):
         self.on_test_begin()  # Without validation, nothing has called it.
 
     def on_train_end(self, logs=None):
-        self._is_last = False
         if count := optimizers.left_over(self.model.optimizer):
             log.warning(
                 "The run ended early. The gradients of its last %d batches, too few for an update, are dropped.",

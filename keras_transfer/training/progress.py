@@ -7,7 +7,7 @@ import warnings
 import keras
 
 from keras_transfer.keras_internals import accumulation_steps
-from keras_transfer.training.states import flat
+from keras_transfer.training.run_state import flat
 
 log = logging.getLogger("keras_transfer")
 
@@ -17,13 +17,14 @@ _FAR = 10  # A schedule may be that many times longer than a run, because later 
 class Progress(keras.callbacks.Callback):
     """Where a run is. `fit` owns it, all callbacks of the run read it, and it alone ends an epoch early.
 
-    In `fit` of a model that is not a task, Keras does not call it. Callbacks then report to it what they are told.
+    In `fit` of a model that is not a task, Keras does not call it. The first `RunCallback` then tells it what happens.
 
     Args:
         data: The dataset of the run, such as `Batches` or a `Stream`. Defaults to `None`, for unknown data.
         callbacks: List of all callbacks, in order. Defaults to `None`, for unknown ones.
         settings: Dict of the other settings of `fit` that influence the result. Defaults to `None`, for no settings.
         by_keras: Boolean. Whether Keras tells the batches when an epoch ends. Defaults to `True`.
+        reporter: The `RunCallback` that calls it. Defaults to `None`, for Keras.
 
     Attributes:
         data: The dataset, or the position in a loader, which has its state.
@@ -34,12 +35,12 @@ class Progress(keras.callbacks.Callback):
         restarts: Boolean. Whether the learning rate schedule begins again during the run.
     """
 
-    def __init__(self, data=None, callbacks=None, settings=None, by_keras=True):
+    def __init__(self, data=None, callbacks=None, settings=None, by_keras=True, reporter=None):
         super().__init__()
         self._batches, self._stream = (data if hasattr(data, name) else None for name in ("planned", "first_epoch"))
         self._position = getattr(self._stream, "position", None)
         self.data = getattr(data, "state_holder", data)
-        self.callbacks, self.settings, self._by_keras = callbacks, settings or {}, by_keras
+        self.callbacks, self.settings, self._by_keras, self.reporter = callbacks, settings or {}, by_keras, reporter
         self.epoch = self.first = self.batch = self.count = 0
         self.restarts, self._resumed = False, None
         # Keras may read a batch before the run, which ends an epoch, and how many there are in an epoch.
@@ -53,6 +54,11 @@ class Progress(keras.callbacks.Callback):
     def steps(self):
         """The number of batches in an epoch, or `None` if it is unknown."""
         return self.params.get("steps")
+
+    @property
+    def is_last_epoch(self):
+        """Boolean. Whether the run ends with this epoch."""
+        return self.epoch + 1 >= self.params.get("epochs", math.inf)
 
     def resume(self, epoch, batch, count):
         """Makes the run continue at a batch of an epoch, after a number of batches."""
@@ -94,15 +100,14 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         done = self.first + batch + 1
-        self.batch, self.count = done, self.count + done - self.batch
+        new = done - self.batch  # Keras may make several steps at once.
+        self.batch, self.count = done, self.count + new
         if self._position is not None:
-            self._position.trained(batch)
+            self._position.trained(new)
 
     def on_epoch_end(self, epoch, logs=None):
         if not self._by_keras:
             self._batches.on_epoch_end()
-        if self._position is not None:
-            self._position.end_epoch()
 
     def _return(self):
         """Moves the batches back to where they were before Keras read any."""
@@ -116,16 +121,31 @@ class RunCallback(keras.callbacks.Callback):
 
     Keras does not notify callbacks when `fit` fails. `fit` of a task and `fine_tune` call `close()` then. For `fit` of
     another model, use the callback as a context manager: `with callback: model.fit(..., callbacks=[callback])`.
+
+    A subclass that overrides `on_epoch_begin`, `on_train_batch_begin` or `on_train_batch_end` calls the method of this
+    class first.
     """
 
     @property
     def progress(self):
-        """The `Progress` of the run."""
+        """The `Progress` of the run. Without the one of a task's `fit`, this callback makes one and reports to it."""
         self.params = {} if self.params is None else self.params  # Somebody calls the methods without `fit`.
         if "progress" not in self.params:
-            Progress().set_params(self.params)
+            Progress(reporter=self).set_params(self.params)
             self.params["progress"].set_model(self.model)
         return self.params["progress"]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.progress.reporter is self:
+            self.progress.on_epoch_begin(epoch)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.progress.reporter is self:
+            self.progress.on_train_batch_begin(batch)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.progress.reporter is self:
+            self.progress.on_train_batch_end(batch)
 
     def close(self) -> None:
         """Restores what the callback has changed. Calling it again has no effect.

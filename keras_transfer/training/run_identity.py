@@ -13,8 +13,8 @@ from keras_transfer.data import Batches
 from keras_transfer.distribute import agree, processes_of
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.training.building import build_optimizer
+from keras_transfer.training.run_state import flat, stateful
 from keras_transfer.training.stages import Stages
-from keras_transfer.training.states import flat, stateful
 
 log = logging.getLogger("keras_transfer")
 
@@ -75,7 +75,31 @@ def check(ours, stored, can_resume_in_epoch, model):
         Dict of what the run takes over from the training checkpoint.
     """
     state, run = stored.state, stored.state["run"]
-    if problems := differences(ours["made for"], state["made for"]):
+    _check_made_for(ours["made for"], stored)
+    configs = run["model"], ours["run"]["model"]
+    check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
+    batches, before = ours["run"]["batches"], run["batches"]
+    other_data = _other_data(ours, stored, model)
+    if state["batch"] and (batches != before or other_data or not can_resume_in_epoch):
+        data = "; ".join(other_data) or "data without a state"
+        raise ValueError(
+            "To resume in the middle of an epoch, use the same data in the same batches. "
+            f"Received: {data if batches == before else f'{batches} batches'} (training checkpoint: {before}, "
+            f"{stored.path})"
+        )
+    if others := [*differences(ours["run"], run), *other_data]:
+        log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
+    if ours["rates"] not in (state["rates"], state["rates now"]):
+        now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (ours["rates"], state["rates now"]))
+        log.warning(
+            "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
+        )
+    return {"made for": state["made for"], "rates": state["rates"]}
+
+
+def _check_made_for(ours, stored):
+    """Raises a `ValueError` if a training checkpoint has another model or optimizer."""
+    if problems := differences(ours, stored.state["made for"]):
         planned = "_steps=" in "".join(name for name in problems if "accumulation" not in name)
         reason = (
             "The schedule was planned for another number of steps, because the epochs, the batch size or the data "
@@ -86,32 +110,17 @@ def check(ours, stored, can_resume_in_epoch, model):
             f"{reason if planned else ''}For a new run, use another folder. "
             f"Received: {'; '.join(problems)} ({stored.path})"
         )
-    configs = run["model"], ours["run"]["model"]
-    check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
-    counts = ours["run"]["batches"], run["batches"]
-    # Older training checkpoints have no digest of the rows, or do not identify the data.
-    other_rows = None not in (ours["rows"], state.get("rows")) and ours["rows"] != state["rows"]
-    identities = ours["data"], state.get("data")
-    other_data = [] if None in identities else differences(*identities)
-    other_rows = other_rows if processes_of(model)[1] == 1 else agree(int(other_rows), model)
-    if state["batch"] and (counts[0] != counts[1] or other_rows or other_data or not can_resume_in_epoch):
-        data = "other inputs, labels or weights" if other_rows else "; ".join(other_data) or "data without a state"
-        data = data if counts[0] == counts[1] else f"{counts[0]} batches"
-        raise ValueError(
-            "To resume in the middle of an epoch, use the same data in the same batches. "
-            f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
-        )
-    others = [*differences(ours["run"], run), *other_data]
-    if other_rows:
-        others.append(f"other inputs, labels or weights than those of the training checkpoint {stored.path}")
-    if others:
-        log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
-    if ours["rates"] not in (state["rates"], state["rates now"]):
-        now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (ours["rates"], state["rates now"]))
-        log.warning(
-            "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
-        )
-    return {"made for": state["made for"], "rates": state["rates"]}
+
+
+def _other_data(ours, stored, model):
+    """Returns in which respects the data differs from that of a training checkpoint, as far as both identify it."""
+    rows, now = stored.state.get("rows"), ours["rows"]  # Older training checkpoints have no digest of the rows.
+    has_other_rows = None not in (now, rows) and now != rows
+    if processes_of(model)[1] > 1:
+        has_other_rows = agree(int(has_other_rows), model)
+    identities = ours["data"], stored.state.get("data")
+    found = [] if None in identities else differences(*identities)
+    return [*found, f"other inputs, labels or weights than those of {stored.path}"] if has_other_rows else found
 
 
 def must_agree(model):

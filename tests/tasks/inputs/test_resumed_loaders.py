@@ -175,11 +175,10 @@ def test_an_epoch_that_ends_before_its_loader_does_not_skip_what_was_read_ahead(
     position = LoaderPosition(Shuffled(), by_iterator=False, has_length=False, num_batches=None)
     assert len(list(position.read())) == 4
     position.trained(1)
-    position.end_epoch()
+    position.trained(1)
     state = position.state_dict()
     assert state["after"] == 2 and state["loader"] == {"epoch": 0, "next": 2, "name": b"bytes"}
-    position.trained(1)
-    position.end_epoch()
+    position.trained(2)
     assert position.state_dict()["after"] == 0 and position.state_dict()["loader"]["epoch"] == 1
 
 

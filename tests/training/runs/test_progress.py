@@ -1,9 +1,13 @@
 """The progress of a run: all of its callbacks read one, also after the run was resumed in the middle of an epoch."""
 
+import inspect
+
 import pytest
 
+import keras_transfer as kt
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.training.progress import Progress, RunCallback
+from keras_transfer.training.stages import Stages
 from tests.training.resume.checkpoint_runs import BATCHES, crash, fit, linear
 
 
@@ -15,6 +19,7 @@ class Watch(RunCallback):
         self.seen, self.found = [], None
 
     def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch)
         self.found = self.progress
         self.seen.append((self.found.epoch, self.found.first, self.found.batch, self.found.count))
 
@@ -38,3 +43,44 @@ def test_an_epoch_ends_early_only_if_it_began_with_a_later_batch():
     progress.on_train_batch_begin(0)
     with pytest.raises(StopIteration):
         progress.on_train_batch_begin(1)
+
+
+class Counts(Progress):
+    """Counts the events that reach it."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.events = {"epochs": 0, "batches": 0}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.events["epochs"] += 1
+        super().on_epoch_begin(epoch)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.events["batches"] += 1
+        super().on_train_batch_end(batch)
+
+
+def test_each_event_of_a_plain_fit_reaches_the_progress_once(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        "keras_transfer.training.progress.Progress", lambda **options: made.append(Counts(**options)) or made[-1]
+    )
+    callbacks = [kt.callbacks.GradualUnfreezing(), Watch(), Watch()]
+    checkpoint = TrainingCheckpoint(tmp_path, callbacks=callbacks)
+    fit(linear(), *callbacks, checkpoint, epochs=2)
+    (progress,) = made
+    assert progress.events == {"epochs": 2, "batches": 2 * BATCHES}
+    assert progress.count == 2 * BATCHES and callbacks[1].seen == callbacks[2].seen
+
+
+def subclasses(kind):
+    return {kind, *(other for each in kind.__subclasses__() for other in subclasses(each))}
+
+
+def test_callbacks_call_the_methods_of_their_base_that_they_override():
+    ours = [kind for kind in subclasses(RunCallback) - {RunCallback} if kind.__module__.startswith("keras_transfer.")]
+    assert {TrainingCheckpoint, Stages} <= set(ours)
+    for kind in ours:
+        for name in {"on_epoch_begin", "on_train_batch_begin", "on_train_batch_end"} & set(vars(kind)):
+            assert f"super().{name}(" in inspect.getsource(vars(kind)[name]), (kind, name)
