@@ -1,42 +1,33 @@
 """Stages of a run, in each of which some layer groups train and the others are frozen."""
 
 import bisect
-import copy
+import contextlib
 import dataclasses
 import itertools
 import logging
 
 import keras
-import numpy as np
 
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
-from keras_transfer.core.plots import GREY, new_axes
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.keras_internals import (
-    accumulation_steps,
-    optimizers,
-    remember_trainable,
-    set_trainable,
-)
+from keras_transfer.keras_internals import accumulation_steps, optimizers, remember_trainable, set_trainable
 from keras_transfer.training.building import build_optimizer, restart_optimizer
 from keras_transfer.training.groups import layer_groups, select_groups, selection_for_config
 from keras_transfer.training.progress import RunCallback, sync
-from keras_transfer.training.rates import rate_of
+from keras_transfer.training.schedules import or_schedule
+from keras_transfer.training.stage_plot import plot_stages
 
 log = logging.getLogger("keras_transfer")
-LENGTH = Rule("a positive integer", lambda value: number(1).is_met(value) and value % 1 == 0, (0, 1.5, "1"))
-MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
-
-
-_RATE = Rule(
-    "a number at least 0 or a `LearningRateSchedule`",
-    lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or number(0).is_met(value),
-    number(0).wrong,
+COUNT = Rule(
+    "a positive integer",
+    lambda value: number(1).is_met(value) and value == int(value),  # `steps=1e5`, too
+    (0, 1.5, "1", True),
+    convert=int,
 )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-@expects(epochs=LENGTH, steps=LENGTH, fraction=number(most=1, above=0), learning_rate=_RATE)
+@expects(epochs=COUNT, steps=COUNT, fraction=number(most=1, above=0), learning_rate=or_schedule(number(0)))
 @dataclasses.dataclass
 class Stage(SavedByArguments):
     """A part of a run in which only some layer groups train.
@@ -74,6 +65,63 @@ class Stage(SavedByArguments):
         self.train = selection_for_config(self.train)
 
 
+@dataclasses.dataclass
+class PlannedStage:
+    """A stage of a particular run: its first step, the names and weights of its layer groups, and its learning rate."""
+
+    start: int
+    names: list
+    weights: list
+    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None
+
+
+def plan_run(model, stages, optimizer, epochs, steps):
+    """Returns the stages of a run as `PlannedStage`s.
+
+    Args:
+        model: Built model.
+        stages: List of `Stage`s.
+        optimizer: Optimizer that trains the model.
+        epochs: Integer. Number of epochs of the run.
+        steps: Integer. Number of steps of an epoch. `None` if it is unknown, and the stages begin with epochs.
+    """
+    if steps is None and any(stage.epochs is None for stage in stages[:-1]):
+        raise ValueError(
+            "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
+            "`fit()`, or set `epochs`. Received: data of unknown length"
+        )
+    groups, total = layer_groups(model), epochs * (steps or 1)
+    lengths = stage_lengths(stages, total, steps or 1)
+    together = model.steps_per_execution  # Keras calls no callback between these steps.
+    accumulated = accumulation_steps(optimizer)  # Accumulated gradients belong to one stage.
+    trainable = {id(weight) for weight in model.trainable_weights}
+    planned, frozen = [], {}
+    for place, stage in enumerate(stages):
+        chosen = select_groups(groups, stage.train)
+        training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
+        if not training:
+            raise ValueError(
+                f"Stage {place + 1} of {len(stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
+                f"Received: {[group.name for group in chosen]}, which are all frozen"
+            )
+        start = round(sum(lengths[:place]))
+        while steps is not None and (start % accumulated or start % steps % together):
+            start += 1  # A stage cannot begin there.
+        names, weights = [group.name for group in training], [each for group in training for each in group.variables]
+        planned.append(PlannedStage(start, names, weights, stage.learning_rate))
+        frozen |= {group.name: None for group in chosen if group not in training and group.variables}
+    if frozen:
+        log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
+    starts = [stage.start for stage in planned]
+    if starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(starts)):
+        raise ValueError(
+            f"Each of the {len(stages)} stages must have at least one step within the run. Use more `epochs` or a "
+            f"smaller `batch_size`. Received: {total} {'steps' if steps else 'epochs'}, and stages that begin at "
+            f"{starts}"
+        )
+    return planned
+
+
 def stage_lengths(stages, total, steps_per_epoch):
     """Returns the length of each stage in steps."""
     units = {"epochs": steps_per_epoch, "steps": 1, "fraction": total}
@@ -99,8 +147,8 @@ class Stages(RunCallback):
 
     def __init__(self):
         super().__init__()
-        self.stage, self.schedule = None, []
-        self._fitted = self._updated = None
+        self.stage, self.schedule, self._planned = None, [], []
+        self._fitted = self._undo = None
 
     def plan(self, groups):
         """Returns the stages of a run.
@@ -118,16 +166,18 @@ class Stages(RunCallback):
     def on_train_begin(self, logs=None):
         self.close()
         self._decide()
-        self.stage, self._rebuilt = None, False
-        self._plan(self.model.optimizer)
-        build_optimizer(self.model)
-        optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # Raises if slots are missing.
-        self._flags = _flags_of(self.model)
-        self._restore = remember_trainable(self.model)
+        model, self._rebuilt = self.model, False
+        epochs, steps = self.params.get("epochs") or 1, self.params.get("steps")
+        self._planned = plan_run(model, self.plan(layer_groups(model)), model.optimizer, epochs, steps)
+        self.schedule = [(stage.start, stage.names) for stage in self._planned]
+        build_optimizer(model)
+        optimizers.selection(model.optimizer, model.trainable_variables)  # Raises if slots are missing.
+        self._flags, self._unfreeze = _flags_of(model), remember_trainable(model)
         if self.restarts:
             self.progress.restarts = True
 
     def _decide(self):
+        """Makes this the only callback that decides which weights of the model train."""
         model, other = self.model, getattr(self.model, "deciding", None)
         if other is not None and other is not self:
             rule = "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`."
@@ -137,18 +187,15 @@ class Stages(RunCallback):
         model.deciding = self
         self._fitted = model  # On JAX, `self.model` copies all weights out of a running `fit`.
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self.progress.on_epoch_begin(epoch)
-
     def on_train_batch_begin(self, batch, logs=None):
-        self.progress.on_train_batch_begin(batch)
+        super().on_train_batch_begin(batch)
         epoch, steps = self.progress.epoch, self.progress.steps
         place = epoch if steps is None else epoch * steps + self.progress.first + batch
         number = self._stage_at(place)
         if number != self.stage:
             self._leave()
             self._begin(number, place)
-        elif self._updated is None:
+        if self._undo is None:
             self._enter()
 
     def on_epoch_end(self, epoch, logs=None):
@@ -167,12 +214,94 @@ class Stages(RunCallback):
         model = self._fitted
         if model is None:
             return
-        self._set_back()
+        self._take_back()
         if self._rebuilt:
             model.train_function = None  # It trains the weights of the last stage.
         if getattr(model, "deciding", None) is self:
             model.deciding = None
         self.stage = self._fitted = None
+
+    def _stage_at(self, place):
+        """Returns the stage of a step, or of the first step whose gradient is accumulated together with this one."""
+        stage = self._begun_at(place)
+        model = self._fitted
+        accumulated, together = accumulation_steps(model.optimizer), model.steps_per_execution
+        near = place - self._planned[stage].start < accumulated * together
+        if stage == 0 or accumulated == 1 or not near or self.params.get("steps") is None:
+            return stage
+        sync(model)
+        count = optimizers.batch_count(model.optimizer)
+        for back in range(0, accumulated * together, together):
+            if (count - back) % accumulated == 0:
+                return max(self._begun_at(place - back), 0)
+        raise ValueError(
+            "A stage must begin with the first batch of an accumulated gradient. Use the same number for "
+            f"`steps_per_execution` and `gradient_accumulation_steps`. Received: {together} and {accumulated}, after "
+            f"{count} batches"
+        )
+
+    def _begun_at(self, place):
+        return bisect.bisect_right(self._planned, place, key=lambda stage: stage.start) - 1
+
+    # === One stage ===
+
+    def _begin(self, number, place):
+        """Prepares the optimizer and the functions of Keras for another stage."""
+        model = self._fitted
+        if self.stage is None:
+            begun = {id(weight) for stage in self._planned[: number + 1] for weight in stage.weights}
+            later = [weight for weight in model.trainable_variables if id(weight) not in begun]
+            optimizers.start_averages(model.optimizer, later)
+        else:
+            optimizers.forget_gradients(model.optimizer)
+        if self.restarts and number and (self.stage is not None or place == self._planned[number].start):
+            restart_optimizer(model)
+        self.stage = number
+        self._enter()
+        model.make_train_function(force=True)
+        if keras.backend.backend() == "jax":  # These were compiled for the weights that trained before.
+            model.test_function = model.predict_function = None
+        self._rebuilt = True
+
+    def _enter(self):
+        """Freezes the weights that the stage does not train, and sets its learning rate, until `_take_back`."""
+        model, stage = self._fitted, self._planned[self.stage]
+        optimizer, own = model.optimizer, {id(weight) for weight in stage.weights}
+        self._check_flags()
+        sync(model)  # Keras on JAX divides its state by the flags.
+        self._undo = contextlib.ExitStack()
+        self._undo.callback(optimizers.update, optimizers.updated_by(optimizer))
+        self._undo.callback(self._unfreeze)
+        self._undo.callback(optimizers.set_learning_rate(optimizer, stage.learning_rate))
+        set_trainable(model, [weight for weight in model.trainable_weights if id(weight) in own])
+        self._flags = _flags_of(model)
+        optimizers.update(optimizers.selection(optimizer, model.trainable_variables))
+
+    def _leave(self):
+        """Ends a stage, or the part of it in an epoch."""
+        if self._undo is not None:
+            self._check_flags()
+            sync(self._fitted)
+            self._take_back()
+
+    def _take_back(self):
+        """Reverts the changes of `_enter`."""
+        if self._undo is not None:
+            self._undo.close()
+            self._flags, self._undo = _flags_of(self._fitted), None
+
+    def _check_flags(self):
+        model = self._fitted
+        if self._flags != _flags_of(model):
+            for weight, trains in zip(model.weights, self._flags):
+                weight.trainable = trains  # Keras on JAX has divided its state by these flags.
+            sync(model)
+            self._unfreeze()
+            self.close()
+            raise ValueError(
+                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All `trainable` flags "
+                "from before `fit()` are restored. Change them between two calls of `fit()`."
+            )
 
     # === Its picture ===
 
@@ -211,181 +340,9 @@ class Stages(RunCallback):
             "`keras.optimizers.get(name)`.",
             optimizer=optimizer,
         )
-        planned = copy.copy(self)
-        planned.set_model(model)
-        planned.set_params({"epochs": epochs, "steps": steps_per_epoch})
-        planned._plan(optimizer)
-        return planned._draw(epochs * steps_per_epoch, optimizer)
-
-    def _draw(self, total, optimizer):
-        """Returns a figure of all steps, with a row for each layer group, the head at the top."""
-        groups = layer_groups(self.model)
-        axes = new_axes(7.2, 1.4 + 0.28 * len(groups))
-        from matplotlib.colors import LogNorm
-
-        groups = [group.name for group in groups if group.variables]
-        steps = np.unique(np.linspace(0, total, min(total, MOST_COLUMNS) + 1).round().astype("int64"))
-        rates = self._rates(groups, steps[:-1], optimizers.innermost(optimizer))
-        shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
-        axes.set_facecolor("white")
-        axes.patch.set(hatch="////", edgecolor="0.8")  # The hatched background shows frozen groups.
-        low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
-        norm = LogNorm(min(low, high / 1.5), high)
-        mesh = axes.pcolormesh(steps, np.arange(len(groups) + 1), shown, cmap="YlGnBu", norm=norm)
-        for start, _ in self.schedule[1:]:
-            axes.axvline(start, color=GREY, linewidth=0.8, linestyle=":")
-        axes.hlines(np.arange(1, len(groups)), 0, total, color="white", linewidth=2)
-        axes.set_yticks(np.arange(len(groups)) + 0.5, groups)
-        axes.tick_params(axis="y", length=0)
-        axes.set(xlabel="step", xlim=(0, total), title="learning rate of each layer group; hatched: frozen")
-        axes.title.set_fontsize("medium")
-        axes.locator_params(axis="x", integer=True)
-        axes.spines[["left", "bottom"]].set_visible(False)
-        bar = axes.figure.colorbar(mesh, ax=axes, label="learning rate", pad=0.02)
-        if low == high:
-            bar.set_ticks([high], labels=[f"{high:.3g}"])
-            bar.minorticks_off()
-        return axes.figure
-
-    def _rates(self, groups, steps, optimizer):
-        """Returns the rate of each layer group in each step as an array [groups, steps], NaN while it is frozen."""
-        multiples = getattr(optimizer, "rates", {})
-        rates = np.full((len(groups), len(steps)), np.nan)
-        begun = 0  # The optimizer counts from this step.
-        ends = [*(start for start, _ in self.schedule[1:]), np.inf]
-        for stage, (start, training), end in zip(self._stages, self.schedule, ends):
-            begun = start if self.restarts else begun
-            inside = (steps >= start) & (steps < end)
-            rate = rate_of(optimizer) if stage.learning_rate is None else stage.learning_rate
-            values = [float(rate(int(step) - begun)) if callable(rate) else float(rate) for step in steps[inside]]
-            for row, group in enumerate(groups):
-                if group in training:
-                    rates[row, inside] = np.array(values) * multiples.get(group, 1.0)
-        return rates
-
-    # === One stage ===
-
-    def _begin(self, number, place):
-        """Prepares the optimizer and the functions of Keras for another stage."""
-        model = self._fitted
-        if self.stage is None:
-            begun = {id(weight) for weights in self._weights[: number + 1] for weight in weights}
-            later = [weight for weight in model.trainable_variables if id(weight) not in begun]
-            optimizers.start_averages(model.optimizer, later)
-        else:
-            optimizers.forget_gradients(model.optimizer)
-        if self.restarts and number and (self.stage is not None or place == self._starts[number]):
-            restart_optimizer(model)
-        self.stage = number
-        self._enter()
-        model.make_train_function(force=True)
-        if keras.backend.backend() == "jax":  # These were compiled for the weights that trained before.
-            model.test_function = model.predict_function = None
-        self._rebuilt = True
-
-    def _enter(self):
-        """Freezes the weights that the stage does not train."""
-        model, stage = self._fitted, self._stages[self.stage]
-        optimizer, own = model.optimizer, {id(weight) for weight in self._weights[self.stage]}
-        self._check_flags()
-        sync(model)  # Keras on JAX divides its state by the flags.
-        self._reset_rate = optimizers.set_learning_rate(optimizer, stage.learning_rate)
-        self._updated = optimizers.updated_by(optimizer)
-        set_trainable(model, [weight for weight in model.trainable_weights if id(weight) in own])
-        self._flags = _flags_of(model)
-        optimizers.update(optimizers.selection(optimizer, model.trainable_variables))
-
-    def _leave(self):
-        """Reverts the changes of `_enter`."""
-        if self._updated is not None:
-            self._check_flags()
-            sync(self._fitted)
-            self._set_back()
-
-    def _set_back(self):
-        if self._updated is not None:
-            self._reset_rate()
-            self._restore()
-            optimizers.update(self._updated)
-            self._flags, self._updated = _flags_of(self._fitted), None
-
-    def _check_flags(self):
-        model = self._fitted
-        if self._flags != _flags_of(model):
-            for weight, trains in zip(model.weights, self._flags):
-                weight.trainable = trains  # Keras on JAX has divided its state by these flags.
-            sync(model)
-            self._restore()
-            self.close()
-            raise ValueError(
-                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All `trainable` flags "
-                "from before `fit()` are restored. Change them between two calls of `fit()`."
-            )
-
-    # === The schedule ===
-
-    def _plan(self, optimizer):
-        """Sets the stages of the run, their weights, and where they begin."""
-        self._accumulated = accumulation_steps(optimizer)  # Accumulated gradients belong to one stage.
-        groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
-        self._stages = self.plan(groups)
-        if steps is None and any(stage.epochs is None for stage in self._stages[:-1]):
-            raise ValueError(
-                "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
-                "`fit()`, or set `epochs`. Received: data of unknown length"
-            )
-        total = epochs * (steps or 1)
-        lengths = stage_lengths(self._stages, total, steps or 1)
-        trainable = {id(weight) for weight in self.model.trainable_weights}
-        self._names, self._weights, frozen = [], [], {}
-        for place, stage in enumerate(self._stages, 1):
-            chosen = select_groups(groups, stage.train)
-            training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
-            if not training:
-                raise ValueError(
-                    f"Stage {place} of {len(self._stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
-                    f"Received: {[group.name for group in chosen]}, which are all frozen"
-                )
-            self._names.append([group.name for group in training])
-            self._weights.append([weight for group in training for weight in group.variables])
-            frozen |= {group.name: None for group in chosen if group not in training and group.variables}
-        if frozen:
-            log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
-        self._starts = [self._next_possible(round(sum(lengths[:number]))) for number in range(len(lengths))]
-        self.schedule = list(zip(self._starts, self._names, strict=True))
-        if self._starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(self._starts)):
-            raise ValueError(
-                f"Each of the {len(self._stages)} stages must have at least one step within the run. Use more `epochs` "
-                f"or a smaller `batch_size`. Received: {total} {'steps' if steps else 'epochs'}, and stages that begin "
-                f"at {self._starts}"
-            )
-
-    def _next_possible(self, start):
-        """Returns the first step, at or after `start`, at which a stage can begin."""
-        steps = self.params.get("steps")
-        together = self.model.steps_per_execution  # Keras calls no callback between these steps.
-        while steps is not None and (start % self._accumulated or start % steps % together):
-            start += 1
-        return start
-
-    def _stage_at(self, place):
-        """Returns the stage of a step, or of the first step whose gradient is accumulated together with this one."""
-        stage = bisect.bisect_right(self._starts, place) - 1
-        model = self._fitted
-        accumulated, together = accumulation_steps(model.optimizer), model.steps_per_execution
-        near = place - self._starts[stage] < accumulated * together
-        if stage == 0 or accumulated == 1 or not near or self.params.get("steps") is None:
-            return stage
-        sync(model)
-        count = optimizers.batch_count(model.optimizer)
-        for back in range(0, accumulated * together, together):
-            if (count - back) % accumulated == 0:
-                return max(bisect.bisect_right(self._starts, place - back) - 1, 0)
-        raise ValueError(
-            "A stage must begin with the first batch of an accumulated gradient. Use the same number for "
-            f"`steps_per_execution` and `gradient_accumulation_steps`. Received: {together} and {accumulated}, after "
-            f"{count} batches"
-        )
+        groups = layer_groups(model)
+        planned = plan_run(model, self.plan(groups), optimizer, epochs, steps_per_epoch)
+        return plot_stages(planned, groups, epochs * steps_per_epoch, optimizer, self.restarts)
 
 
 def _flags_of(model):
