@@ -1,4 +1,4 @@
-"""IA3: learned scales of the outputs and inputs of dense layers."""
+"""IA3: learned scales of the outputs and inputs of dense layers, and their form in PEFT folders."""
 
 import dataclasses
 import weakref
@@ -29,6 +29,7 @@ class IA3(AdapterKind):
 
     for_backbones = True
     merges = True
+    peft_type = "IA3"
     targets: tuple = ("key", "value")
     _: dataclasses.KW_ONLY
     input_targets: tuple = ("outer",)
@@ -40,11 +41,58 @@ class IA3(AdapterKind):
         expect(any(given.values()), "`targets` or `input_targets` must be names.", **given)
 
     def attach(self, encoder, name):
-        found = [(*target[:3], target[3]) for target in choose_targets(encoder, self.targets)]
+        found = choose_targets(encoder, self.targets)
         found += [(*target[:3], None) for target in choose_targets(encoder, self.input_targets)]
         for parent, attribute, place, parts in found:
             slot = stand_in(AdaptedDense, parent, attribute, place)
             put(encoder, slot, name, ScalingAdapter(slot, parts, dtype=parent.dtype_policy, name=name))
+
+    # === PEFT folders ===
+
+    def to_peft(self, modules, arrays, prefix):
+        tensors, of_inputs, used = {}, [], set()
+        for name, segments in modules.items():
+            module, outputs = f"{prefix}{name}", [piece for segment in segments for piece in segment.pieces(arrays)]
+            keys = [f"{segment.layer}/inputs" for segment in segments]
+            inputs = [arrays[key] for key in keys if key in arrays]
+            if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
+                raise ValueError(
+                    "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
+                    f"Received: {self} for the module {module!r}"
+                )
+            if inputs:
+                of_inputs.append(module)
+                tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
+                used |= set(keys)
+            elif outputs:
+                values = np.ones(sum(segment.size for segment in segments), "float32")
+                for key, columns, own in outputs:
+                    values[columns] = arrays[key][own]
+                tensors[f"{module}.ia3_l"] = values[:, None]
+                used |= {key for key, _, _ in outputs}
+        targets = [name.removesuffix(".ia3_l") for name in tensors]
+        return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
+
+    @classmethod
+    def from_peft(cls, config, modules, folder):
+        # The configuration is not used: the shapes of the scales show where they act.
+        targets, input_targets, found = set(), set(), {}
+        for name, (segments, parts) in modules.items():
+            rule = f"{folder} must have one matrix of scales for each module."
+            expect(parts.keys() == {"ia3_l"} and parts["ia3_l"].ndim == 2, rule, parts=sorted(parts), name=name)
+            values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
+            for segment in segments:
+                rule = (
+                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer."
+                )
+                is_whole = segment.size == segment.dense.kernel.shape[-1]
+                if of_inputs:
+                    expect(is_whole, rule, feedforward_module=name, folder=folder)
+                (input_targets if of_inputs else targets).add(segment.path)
+                what = "inputs" if of_inputs else segment.target
+                found[f"adapter/{segment.layer}/{what}"] = values if of_inputs else values[segment.columns]
+        expect(found, "The folder must contain IA3 for at least one module.", folder=folder)
+        return cls(sorted(targets), input_targets=sorted(input_targets)), found
 
 
 class ScalingAdapter(Adapter):

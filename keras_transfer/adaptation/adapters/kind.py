@@ -19,11 +19,13 @@ class AdapterKind:
         for_backbones: Boolean. Whether KerasHub backbones can have adapters of this kind.
         merges: Boolean. Whether `merge_adapters` can merge adapters of this kind, whose layers all have `merged`.
         lengthens: Boolean. Whether the sequences inside the encoder are longer than its inputs.
+        peft_type: String. What PEFT calls a kind that its folders can have, with `to_peft` and `from_peft`, or `None`.
     """
 
     for_backbones = False
     merges = False
     lengthens = False
+    peft_type = None
 
     def attach(self, encoder: Any, name: str) -> None:
         """Adds the layers of this kind to an encoder. `add_adapters` calls it.
@@ -34,6 +36,34 @@ class AdapterKind:
 
         Raises:
             ValueError: If the encoder cannot have adapters of this kind.
+        """
+        raise NotImplementedError
+
+    def to_peft(self, modules: dict, arrays: dict, prefix: str) -> tuple:
+        """Returns what a PEFT folder has of adapters of this kind.
+
+        Args:
+            modules: Dict from the names of modules in Transformers to lists of `Segment`s.
+            arrays: Dict from the names of adapter weights to arrays.
+            prefix: String. Prefix of the names of modules in PEFT.
+
+        Returns:
+            A tuple of a dict of tensors, the list of their modules, the set of the arrays in them, and a dict of
+            settings.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def from_peft(cls, config: dict, modules: dict, folder: Any) -> tuple:
+        """Returns a kind that computes the same as the adapters in a PEFT folder.
+
+        Args:
+            config: Dict of the folder's settings.
+            modules: Dict from the names of modules to pairs: their list of `Segment`s, and a dict of their tensors.
+            folder: Path of the folder, for errors.
+
+        Returns:
+            A tuple of the kind, and a dict of its tensors.
         """
         raise NotImplementedError
 
@@ -78,6 +108,11 @@ def kind_of(class_name, config):
     rule = f"Unknown kind of adapters. Expected one of {sorted(_CLASSES)}."
     expect(class_name in _CLASSES, rule, class_name=class_name)
     return _CLASSES[class_name].from_config(config)
+
+
+def kinds_of_peft():
+    """Returns a dict from what PEFT calls a kind to the class of the kind."""
+    return {kind.peft_type: kind for kind in _CLASSES.values() if kind.peft_type is not None}
 
 
 def strings(value):

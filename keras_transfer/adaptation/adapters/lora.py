@@ -1,7 +1,8 @@
-"""LoRA: low-rank changes to dense layers, and DoRA."""
+"""LoRA and DoRA: low-rank changes to dense layers, and their form in PEFT folders."""
 
 import dataclasses
 import math
+import re
 import weakref
 from typing import Any
 
@@ -10,7 +11,7 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.kind import NAMES, AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import choose_targets, put
-from keras_transfer.core.expect import FLAG, RATE, expects, integer, number
+from keras_transfer.core.expect import FLAG, RATE, expect, expects, integer, number
 from keras_transfer.layers import AdaptedDense, Adapter, Dropout, dense_axes, stand_in, uniform
 
 
@@ -40,6 +41,7 @@ class LoRA(AdapterKind):
 
     for_backbones = True
     merges = True
+    peft_type = "LORA"
     rank: int = 8
     _: dataclasses.KW_ONLY
     alpha: float | None = None
@@ -86,6 +88,80 @@ class LoRA(AdapterKind):
             options = {"dtype": parent.dtype_policy, "name": name}
             layer = LowRankAdapter(slot, parts, self.rank, self.scale, self.dropout, self.magnitude, **options)
             put(encoder, slot, name, layer)
+
+    # === PEFT folders ===
+
+    def to_peft(self, modules, arrays, prefix):
+        tensors, ranks, used = {}, {}, set()
+        suffixes = ("_a", "_b", "_magnitude") if self.magnitude else ("_a", "_b")
+        for name, segments in modules.items():
+            pieces = [piece for segment in segments for piece in segment.pieces(arrays, "_a")]
+            if not pieces:
+                continue
+            used |= {f"{key}{suffix}" for key, _, _ in pieces for suffix in suffixes}
+            # Targets with the same first matrix share it.
+            firsts = {arrays[f"{key}_a"].tobytes(): arrays[f"{key}_a"] for key, _, _ in pieces}
+            starts = np.cumsum([0, *(a.shape[1] for a in firsts.values())])
+            b = np.zeros((starts[-1], sum(segment.size for segment in segments)), "float32")
+            for key, columns, own in pieces:
+                start, values = starts[list(firsts).index(arrays[f"{key}_a"].tobytes())], arrays[f"{key}_b"]
+                b[start : start + len(values), columns] = values[:, own]
+            module = f"{prefix}{name}"
+            ranks[module] = len(b)
+            tensors[f"{module}.lora_A.weight"] = np.concatenate([*firsts.values()], axis=1).T.copy()
+            tensors[f"{module}.lora_B.weight"] = b.T.copy()
+            if self.magnitude:  # Columns that DoRA does not change keep their lengths.
+                lengths = np.concatenate([np.linalg.norm(segment.kernel, axis=0) for segment in segments])
+                for key, columns, own in pieces:
+                    lengths[columns] = arrays[f"{key}_magnitude"][own]
+                tensors[f"{module}.lora_magnitude_vector"] = lengths
+        others = {module: rank for module, rank in ranks.items() if rank != self.rank}
+        power = 0.5 if self.rank_stabilized else 1
+        alphas = {rank: self.scale * rank**power for rank in {self.rank, *ranks.values()}}
+        settings = {
+            "bias": "none",
+            "lora_bias": False,
+            "r": self.rank,
+            "lora_alpha": alphas[self.rank],
+            "rank_pattern": others,
+            "alpha_pattern": {module: alphas[rank] for module, rank in others.items()},
+            "lora_dropout": self.dropout,
+            "use_rslora": self.rank_stabilized,
+            "use_dora": self.magnitude,
+            "init_lora_weights": True,
+        }
+        return tensors, list(ranks), used, settings
+
+    @classmethod
+    def from_peft(cls, config, modules, folder):
+        # Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
+        # padded with zeros, and differing scales are multiplied into the second matrices.
+        stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
+        rank = max((len(parts["lora_A"]) for _, parts in modules.values() if "lora_A" in parts), default=config["r"])
+        alpha = config["lora_alpha"]
+        if rank != config["r"]:
+            alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
+        options = {"alpha": alpha, "dropout": config.get("lora_dropout", 0.0), "rank_stabilized": stabilized}
+        kind, targets, found = cls(rank, **options, magnitude=magnitude), set(), {}
+        for name, (segments, parts) in modules.items():
+            rule = f"{folder} must have all tensors of each module."
+            has_all = {"lora_A", "lora_B"} <= set(parts) and (len(parts) == 3) == magnitude
+            expect(has_all, rule, parts=sorted(parts), name=name)
+            a, b = parts["lora_A"].T, parts["lora_B"].T
+            own_rank = a.shape[1]
+            own_scale = _scale_of(config, name, own_rank)
+            if abs(own_scale / kind.scale - 1) > 1e-12:
+                b = (b * (own_scale / kind.scale)).astype(b.dtype)
+            if own_rank < rank:
+                a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
+            for segment in segments:
+                targets.add(segment.path)
+                key = f"adapter/{segment.layer}/{segment.target}"
+                found[f"{key}_a"], found[f"{key}_b"] = a, b[:, segment.columns]
+                if magnitude:
+                    found[f"{key}_magnitude"] = parts["lora_magnitude_vector"].ravel()[segment.columns]
+        expect(targets, "The folder must contain LoRA for at least one module.", folder=folder)
+        return dataclasses.replace(kind, targets=sorted(targets)), found
 
 
 class LowRankAdapter(Adapter):
@@ -170,3 +246,20 @@ class LowRankAdapter(Adapter):
             return changed, bias
         gain = self._gain(self._changed(ops.convert_to_tensor(base.kernel)))
         return changed * gain, None if bias is None else gain * (bias - base.bias) + base.bias
+
+
+def _scale_of(config, module, rank):
+    """Returns the factor of LoRA in a module, whose alpha may differ: PEFT has a dict of endings or expressions."""
+    patterns = (config.get("alpha_pattern") or {}).items()
+    alpha = next((value for end, value in patterns if re.match(rf"(.*\.)?({end})$", module)), config["lora_alpha"])
+    return LoRA(rank, alpha=alpha, rank_stabilized=bool(config.get("use_rslora"))).scale
+
+
+def changed_weight(config, module, parts, weight):
+    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA."""
+    if "lora_embedding_A" in parts and len(parts) == 2:
+        a, b = parts["lora_embedding_A"], parts["lora_embedding_B"]
+        return weight + (b @ a).T * _scale_of(config, module, len(a))
+    a, b, lengths = parts["lora_A"], parts["lora_B"], parts.get("lora_magnitude_vector")
+    changed = weight + b @ a * _scale_of(config, module, len(a))
+    return changed if lengths is None else changed * (lengths.ravel() / np.linalg.norm(changed, axis=1))[:, None]

@@ -5,15 +5,13 @@ import functools
 import json
 import logging
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.adapters.bitfit import LayerCopies, layers_of, own_weights, place_of
-from keras_transfer.adaptation.adapters.ia3 import IA3
-from keras_transfer.adaptation.adapters.lora import LoRA
+from keras_transfer.adaptation.adapters.kind import kinds_of_peft
+from keras_transfer.adaptation.adapters.lora import changed_weight
 from keras_transfer.adaptation.adapters.places import block_names, blocks_of, dense_targets
 from keras_transfer.adaptation.adapters.settings import check_head_settings, head_settings
 from keras_transfer.checkpoints import architecture_for, encoder_entries, head_entries, tensor_names
@@ -55,22 +53,6 @@ _TASK_TYPES = {
 }
 
 
-class Format(NamedTuple):
-    """How adapters of one kind are in a PEFT folder.
-
-    Attributes:
-        kind: Class of the adapters, `LoRA` or `IA3`.
-        read: Function of the configuration, the tensors of modules and the folder that returns the adapters and their
-            tensors.
-        write: Function of the adapters, the modules, their arrays and a prefix that returns tensors, the names of
-            modules, the keys of arrays and settings.
-    """
-
-    kind: type
-    read: Callable
-    write: Callable
-
-
 def read(model, encoder, folder):
     """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
 
@@ -98,7 +80,7 @@ def read(model, encoder, folder):
     of_head = {name: changes.pop(name) for name in list(changes) if name.startswith(prefixes)}
     changes = {architecture.plain_name(name): change for name, change in changes.items()}
     places, copies = _copies(encoder, changes, folder)
-    kind, found = _FORMATS[config["peft_type"]].read(config, inside, folder)
+    kind, found = kinds_of_peft()[config["peft_type"]].from_peft(config, inside, folder)
     kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
     if of_head and model is not encoder:
         rule = (
@@ -176,7 +158,7 @@ def _read_files(folder):
     try:
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         kind, tensors, names = str(config["peft_type"]), {}, None
-        if kind in _FORMATS:
+        if kind in kinds_of_peft():
             with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
                 tensors = {name: file.get_tensor(name) for name in list(file.keys())}
                 names = json.loads((file.metadata() or {}).get("label_names", "null"))
@@ -187,7 +169,7 @@ def _read_files(folder):
             f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
             f"Received: {type(error).__name__}: {error}"
         ) from error
-    if kind not in _FORMATS:
+    if kind not in kinds_of_peft():
         what, ours = _OTHER_FORMATS.get(kind, (f"adapters of the kind {kind}", None))
         advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
         raise ValueError(
@@ -240,20 +222,19 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     from safetensors.numpy import save_file
 
     kinds = [kind for kind in kinds if not isinstance(kind, LayerCopies)]
-    found = [name for name, each in _FORMATS.items() if len(kinds) == 1 and isinstance(kinds[0], each.kind)]
     rule = (
         "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
         "`format='keras_transfer'` for other kinds."
     )
-    expect(found, rule, kinds=kinds)
-    [kind], [peft_type], modules = kinds, found, modules_of(encoder)
+    expect(len(kinds) == 1 and kinds[0].peft_type is not None, rule, kinds=kinds)
+    [kind], modules = kinds, modules_of(encoder)
     prefix, tensors, task_type, metadata = "", {}, None, {"format": "pt"}
     if model is not encoder:
         prefix, task_type = architecture_for(encoder).prefix, _TASK_TYPES.get(model.checkpoint_head.name)
         tensors = {} if model.head_is_pretrained else _written_head(model, task_type, head)
         if names := head_settings(model).get("label_names"):
             metadata["label_names"] = json.dumps(names)
-    added, targets, used, own = _FORMATS[peft_type].write(kind, modules, arrays, prefix)
+    added, targets, used, own = kind.to_peft(modules, arrays, prefix)
     copied, keys = _written_copies(encoder, arrays, prefix)
     saved = sorted({*(name.partition(".")[0] for name in tensors), *(name.rpartition(".")[0] for name in copied)})
     both = sorted(set(saved).intersection(targets))
@@ -266,7 +247,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     rule = "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`."
     expect(not unused, rule, unused=unused[:3])
     config = {
-        "peft_type": peft_type,
+        "peft_type": kind.peft_type,
         "target_modules": targets,
         "modules_to_save": saved or None,
         "fan_in_fan_out": any(".attn.c_" in module or ".mlp.c_" in module for module in targets),
@@ -304,159 +285,6 @@ def _written_head(task, task_type, head):
     for entry in head_entries(task, "written for PEFT", advice):
         tensors |= entry.tensors(lambda variable: head[id(variable)])
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-
-
-def written_lora(kind, modules, arrays, prefix):
-    """Returns the tensors of a `LoRA` for PEFT, the names of their modules, the keys written, and the settings.
-
-    Args:
-        modules: Dict that `modules_of` returns.
-        arrays: Dict from the names of `adapter_weights` to arrays.
-        prefix: String. Prefix of the module names in PEFT.
-    """
-    tensors, ranks, used = {}, {}, set()
-    suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
-    for name, segments in modules.items():
-        pieces = [piece for segment in segments for piece in segment.pieces(arrays, "_a")]
-        if not pieces:
-            continue
-        used |= {f"{key}{suffix}" for key, _, _ in pieces for suffix in suffixes}
-        # Targets with the same first matrix share it.
-        firsts = {arrays[f"{key}_a"].tobytes(): arrays[f"{key}_a"] for key, _, _ in pieces}
-        starts = np.cumsum([0, *(a.shape[1] for a in firsts.values())])
-        b = np.zeros((starts[-1], sum(segment.size for segment in segments)), "float32")
-        for key, columns, own in pieces:
-            start, values = starts[list(firsts).index(arrays[f"{key}_a"].tobytes())], arrays[f"{key}_b"]
-            b[start : start + len(values), columns] = values[:, own]
-        module = f"{prefix}{name}"
-        ranks[module] = len(b)
-        tensors[f"{module}.lora_A.weight"] = np.concatenate([*firsts.values()], axis=1).T.copy()
-        tensors[f"{module}.lora_B.weight"] = b.T.copy()
-        if kind.magnitude:  # Columns that DoRA does not change keep their lengths.
-            lengths = np.concatenate([np.linalg.norm(segment.kernel, axis=0) for segment in segments])
-            for key, columns, own in pieces:
-                lengths[columns] = arrays[f"{key}_magnitude"][own]
-            tensors[f"{module}.lora_magnitude_vector"] = lengths
-    others = {module: rank for module, rank in ranks.items() if rank != kind.rank}
-    alphas = {rank: kind.scale * (rank**0.5 if kind.rank_stabilized else rank) for rank in {kind.rank, *ranks.values()}}
-    settings = {
-        "bias": "none",
-        "lora_bias": False,
-        "r": kind.rank,
-        "lora_alpha": alphas[kind.rank],
-        "rank_pattern": others,
-        "alpha_pattern": {module: alphas[rank] for module, rank in others.items()},
-        "lora_dropout": kind.dropout,
-        "use_rslora": kind.rank_stabilized,
-        "use_dora": kind.magnitude,
-        "init_lora_weights": True,
-    }
-    return tensors, list(ranks), used, settings
-
-
-def written_ia3(kind, modules, arrays, prefix):
-    """Returns what `written_lora` does, for an `IA3`."""
-    tensors, of_inputs, used = {}, [], set()
-    for name, segments in modules.items():
-        module, outputs = f"{prefix}{name}", [piece for segment in segments for piece in segment.pieces(arrays)]
-        keys = [f"{segment.layer}/inputs" for segment in segments]
-        inputs = [arrays[key] for key in keys if key in arrays]
-        if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
-            raise ValueError(
-                "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
-                f"Received: {kind} for the module {module!r}"
-            )
-        if inputs:
-            of_inputs.append(module)
-            tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
-            used |= set(keys)
-        elif outputs:
-            values = np.ones(sum(segment.size for segment in segments), "float32")
-            for key, columns, own in outputs:
-                values[columns] = arrays[key][own]
-            tensors[f"{module}.ia3_l"] = values[:, None]
-            used |= {key for key, _, _ in outputs}
-    targets = [name.removesuffix(".ia3_l") for name in tensors]
-    return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
-
-
-def read_lora(config, inside, folder):
-    """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
-
-    Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
-    padded with zeros, and differing scales are multiplied into the second matrices.
-
-    Args:
-        inside: Dict from the names of modules in the blocks to their lists of `Segment`s and dicts of their tensors.
-    """
-    stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
-    rank = max((len(parts["lora_A"]) for _, parts in inside.values() if "lora_A" in parts), default=config["r"])
-    alpha = config["lora_alpha"]
-    if rank != config["r"]:
-        alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
-    options = {"alpha": alpha, "dropout": config.get("lora_dropout", 0.0), "rank_stabilized": stabilized}
-    kind, targets, found = LoRA(rank, **options, magnitude=magnitude), set(), {}
-    for name, (segments, parts) in inside.items():
-        rule = f"{folder} must have all tensors of each module."
-        has_all = {"lora_A", "lora_B"} <= set(parts) and (len(parts) == 3) == magnitude
-        expect(has_all, rule, parts=sorted(parts), name=name)
-        a, b = parts["lora_A"].T, parts["lora_B"].T
-        own_rank = a.shape[1]
-        own_scale = scale_of(config, name, own_rank)
-        if abs(own_scale / kind.scale - 1) > 1e-12:
-            b = (b * (own_scale / kind.scale)).astype(b.dtype)
-        if own_rank < rank:
-            a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
-        for segment in segments:
-            targets.add(segment.path)
-            key = f"adapter/{segment.layer}/{segment.target}"
-            found[f"{key}_a"], found[f"{key}_b"] = a, b[:, segment.columns]
-            if magnitude:
-                found[f"{key}_magnitude"] = parts["lora_magnitude_vector"].ravel()[segment.columns]
-    expect(targets, "The folder must contain LoRA for at least one module.", folder=folder)
-    return dataclasses.replace(kind, targets=sorted(targets)), found
-
-
-def read_ia3(config, inside, folder):
-    """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
-
-    The configuration is not used: the shapes of the scales show where they act.
-    """
-    targets, input_targets, found = set(), set(), {}
-    for name, (segments, parts) in inside.items():
-        rule = f"{folder} must have one matrix of scales for each module."
-        expect(parts.keys() == {"ia3_l"} and parts["ia3_l"].ndim == 2, rule, parts=sorted(parts), name=name)
-        values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
-        for segment in segments:
-            rule = "The inputs of query, key and value cannot be scaled separately, because they share a dense layer."
-            is_whole = segment.size == segment.dense.kernel.shape[-1]
-            if of_inputs:
-                expect(is_whole, rule, feedforward_module=name, folder=folder)
-            (input_targets if of_inputs else targets).add(segment.path)
-            what = "inputs" if of_inputs else segment.target
-            found[f"adapter/{segment.layer}/{what}"] = values if of_inputs else values[segment.columns]
-    expect(found, "The folder must contain IA3 for at least one module.", folder=folder)
-    return IA3(sorted(targets), input_targets=sorted(input_targets)), found
-
-
-_FORMATS = {"LORA": Format(LoRA, read_lora, written_lora), "IA3": Format(IA3, read_ia3, written_ia3)}
-
-
-def scale_of(config, module, rank):
-    """Returns the factor of LoRA in a module, whose alpha may differ: PEFT has a dict of endings or expressions."""
-    patterns = (config.get("alpha_pattern") or {}).items()
-    alpha = next((value for end, value in patterns if re.match(rf"(.*\.)?({end})$", module)), config["lora_alpha"])
-    return LoRA(rank, alpha=alpha, rank_stabilized=bool(config.get("use_rslora"))).scale
-
-
-def changed_weight(config, module, parts, weight):
-    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA."""
-    if "lora_embedding_A" in parts and len(parts) == 2:
-        a, b = parts["lora_embedding_A"], parts["lora_embedding_B"]
-        return weight + (b @ a).T * scale_of(config, module, len(a))
-    a, b, lengths = parts["lora_A"], parts["lora_B"], parts.get("lora_magnitude_vector")
-    changed = weight + b @ a * scale_of(config, module, len(a))
-    return changed if lengths is None else changed * (lengths.ravel() / np.linalg.norm(changed, axis=1))[:, None]
 
 
 @dataclasses.dataclass
