@@ -8,6 +8,7 @@ from keras import ops
 from keras_transfer.core.expect import expect, expects, instance_of, number
 from keras_transfer.encoders import encode
 from keras_transfer.tasks import Task, TokenTargets, causal_head, check_causal
+from keras_transfer.training import or_schedule
 
 
 class AuxiliaryLoss(keras.layers.Layer):
@@ -51,14 +52,7 @@ class AuxiliaryLoss(keras.layers.Layer):
         return keras.tree.map_structure(lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype), outputs)
 
 
-_WEIGHT = number(0)._replace(
-    words="a finite number of at least 0 or a `LearningRateSchedule`",
-    is_met=lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or number(0).is_met(value),
-    convert=lambda value: float(value) if number(0).is_met(value) else value,
-)
-
-
-@expects(task=instance_of(Task, "a `Task`, such as a `TextClassifier`"), weight=_WEIGHT)
+@expects(task=instance_of(Task, "a `Task`, such as a `TextClassifier`"), weight=or_schedule(number(0)))
 def with_language_model_loss(task: Task, weight: Any = 0.5) -> Task:
     """Returns a task that also learns to predict the next token of its texts, with the same layers and weights.
 

@@ -7,13 +7,14 @@ from typing import Any
 import keras
 
 from keras_transfer.adaptation.adapters.adapters import add_adapters
-from keras_transfer.adaptation.rematerialization import blocks_of, rematerialize
-from keras_transfer.core.expect import FRACTION, POSITIVE, RATE, Rule, expect, expects, number, one_of, optional
+from keras_transfer.adaptation.rematerialization import rematerialize, transformer_blocks
+from keras_transfer.core.expect import FRACTION, POSITIVE, RATE, expect, expects, number, one_of, optional
 from keras_transfer.core.names import belongs, did_you_mean
 from keras_transfer.core.precision import PRECISIONS, Precision, recommended_precision
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers import ScalarMix
 from keras_transfer.training import (
+    COUNT,
     ChainThaw,
     FusedAdamW,
     GradualUnfreezing,
@@ -53,12 +54,6 @@ OPTIMIZERS = {
 
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": LinearProbe, None: None}
 _FRACTION = number(above=0, most=1)
-_COUNT = Rule(
-    "a positive integer",
-    lambda value: number(1).is_met(value) and value == int(value),
-    (0, 1.5, "1", True),
-    convert=int,
-)  # `steps=1e5`, too
 
 _OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # The common fields of "dapt" and "tapt".
 
@@ -142,10 +137,10 @@ STEPS = 100
 
 
 @expects(
-    epochs=optional(optional(_COUNT, "auto")),
-    steps=_COUNT,
+    epochs=optional(optional(COUNT, "auto")),
+    steps=COUNT,
     learning_rate=optional(POSITIVE, "auto"),
-    batch_size=_COUNT,
+    batch_size=COUNT,
     schedule=one_of(*SCHEDULES),
     warmup_fraction=FRACTION,
     decay=_FRACTION,
@@ -157,9 +152,9 @@ STEPS = 100
     global_clipnorm=optional(POSITIVE),
     unfreezing=one_of(*UNFREEZING),
     unfreezing_fraction=_FRACTION,
-    last_blocks=_COUNT,
+    last_blocks=COUNT,
     probe_learning_rate=POSITIVE,
-    gradient_accumulation_steps=_COUNT,
+    gradient_accumulation_steps=COUNT,
 )
 @dataclasses.dataclass
 class Recipe:
@@ -340,7 +335,7 @@ class Recipe:
         if self.scalar_mix:
             expect(mixes, rule, model=model)
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
-        blocks = blocks_of(model) if self.rematerialize else []
+        blocks = transformer_blocks(model) if self.rematerialize else []
         if self.adapters is not None:
             add_adapters(model, self.adapters)
             return rematerialize(model) if blocks else model

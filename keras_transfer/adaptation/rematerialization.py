@@ -38,12 +38,12 @@ def rematerialize(model: Any, rematerializes: bool = True) -> Any:
 
     Source: https://arxiv.org/abs/1604.06174
     """
-    for block in blocks_of(model):
+    for block in transformer_blocks(model):
         block.rematerialize = bool(rematerializes)
     return model
 
 
-def blocks_of(model):
+def transformer_blocks(model):
     """Returns the list of Transformer blocks in a model."""
     blocks = [layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock)]
     rule = "Only the Transformer blocks of this library can be rematerialized. Use `keras.RematScope` for other layers."

@@ -28,8 +28,9 @@ from keras_transfer.training.schedules import (
     SlantedTriangular,
     WarmupCosine,
     WindowRate,
+    or_schedule,
 )
-from keras_transfer.training.stages import Stage
+from keras_transfer.training.stages import COUNT, Stage
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 
 __all__ = []

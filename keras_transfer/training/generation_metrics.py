@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.expect import expect, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.names import check_arguments
 from keras_transfer.metrics import TextMetric, check_counts, list_of_texts
 from keras_transfer.training.progress import RunCallback
@@ -60,6 +60,7 @@ class GenerationMetrics(RunCallback):
     ```
     """
 
+    @expects(batch_size=integer(1), limit=integer(1))
     def __init__(
         self,
         sources: Sequence[str],
@@ -73,8 +74,6 @@ class GenerationMetrics(RunCallback):
         **generation: Any,
     ) -> None:
         super().__init__()
-        batch_size = integer(1).check("batch_size", batch_size)
-        limit = limit if limit is None else integer(1).check("limit", limit)
         metrics = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
         if not metrics or (wrong := [each for each in metrics if not isinstance(each, TextMetric)]):
             raise ValueError(

@@ -323,7 +323,12 @@ def depth_of(model: Any, group: Any) -> int:
     Returns:
         Integer.
     """
-    found = select_groups(layer_groups(model), group)
+    return depth_in(layer_groups(model), group)
+
+
+def depth_in(groups, group):
+    """Returns the depth of the single one of several layer groups that a selection matches."""
+    found = select_groups(groups, group)
     if len(found) != 1:
         raise ValueError(f"Expected a single layer group. Received: {group!r}, which matches {[g.name for g in found]}")
     return found[0].depth

@@ -139,24 +139,20 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
         self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the rates.
+        weights, starts = {}, {}
         if isinstance(model, keras.layers.Layer):
             parts = layer_groups(model, groups)
             if penalty is not None:
                 check_paths(parts)
             self.groups = rate_groups(parts, decay, rates, [] if penalty is None else penalty.select(parts))
+            weights = _by_path(model, parts, self.groups)
+            starts = {} if penalty is None else _starts(model, weights, self.groups, penalty)
         elif groups and all(isinstance(group, RateGroup) for group in groups):  # They come from a config.
             self.groups = list(groups)
         else:
             raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
         self.penalty = penalty
         self.decay_norms_and_biases = decay_norms_and_biases
-        weights = {}
-        if model is not None:
-            paths = [path for group in self.groups for path in group.paths]
-            weights = dict(zip(paths, (weight for part in parts for weight in part.variables), strict=True))
-            known = {id(weight): path for path, weight in weights.items()}
-            weights = {known[id(weight)]: weight for weight in model.variables if id(weight) in known} | weights
-        starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts, _rates_now={})
 
@@ -409,6 +405,14 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         """Sets attributes whose variables Keras must not track as the optimizer's own."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _by_path(model, parts, groups):
+    """Returns a dict from the paths in `RateGroup`s to the weights of layer groups, in the order of the model."""
+    paths = [path for group in groups for path in group.paths]
+    weights = dict(zip(paths, (weight for part in parts for weight in part.variables), strict=True))
+    known = {id(weight): path for path, weight in weights.items()}
+    return {known[id(weight)]: weight for weight in model.variables if id(weight) in known} | weights
 
 
 def _starts(model, weights, groups, penalty):

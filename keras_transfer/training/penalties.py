@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.expect import FLAG, expect, expects, number
+from keras_transfer.core.expect import FLAG, expect, expects, instance_of, number, optional
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
 from keras_transfer.training.rates import find_path
@@ -211,11 +211,10 @@ class EWC(Penalty):
     Source: https://arxiv.org/abs/1612.00796, equation 3.
     """
 
-    @expects(strength=number(0))
+    @expects(fisher=optional(instance_of(dict, "a dict from weight paths to arrays")), strength=number(0))
     def __init__(self, fisher: dict[str, Any] | None, strength: float = 1.0, *, groups: Any = None) -> None:
         self.strength = float(strength)
         self.fisher = fisher
-        expect(isinstance(fisher or {}, dict), "`fisher` must be a dict from weight paths to arrays.", fisher=fisher)
         for path, values in (fisher or {}).items():
             rule = "The values of `fisher` must be finite and at least 0. Estimate them again with `estimate_fisher`."
             expect(np.all(np.isfinite(values)) and np.min(values, initial=0.0) >= 0, rule, path=path)

@@ -6,8 +6,8 @@ import keras
 
 from keras_transfer.core.expect import Rule, expects, list_of
 from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.training.groups import select_groups
-from keras_transfer.training.stages import LENGTH, Stage, Stages
+from keras_transfer.training.groups import depth_in
+from keras_transfer.training.stages import COUNT, Stage, Stages
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -111,11 +111,7 @@ class GradualUnfreezing(_OfEqualLength):
         self.below = below
 
     def plan(self, groups):
-        found = groups[:1] if self.below is None else select_groups(groups, self.below)
-        if len(found) != 1:
-            names = [group.name for group in found]
-            raise ValueError(f"Expected a single layer group. Received: {self.below!r}, which matches {names}")
-        lowest, highest = found[0].depth, groups[-1].depth
+        lowest, highest = 0 if self.below is None else depth_in(groups, self.below), groups[-1].depth
         first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {highest}
         others = [depth for depth in range(highest, lowest - 1, -1) if depth not in first]
         trained = [sorted({*first, *others[:count]}) for count in range(len(others) + 1)]
@@ -178,7 +174,7 @@ class SequentialUnfreezing(SavedByArguments, Stages):
     Source: https://arxiv.org/abs/1902.10547, section 3.
     """
 
-    @expects(new_epochs=LENGTH, body_epochs=LENGTH)
+    @expects(new_epochs=COUNT, body_epochs=COUNT)
     def __init__(self, *, new_epochs: int = 1, body_epochs: int = 1) -> None:
         super().__init__()
         self.new_epochs, self.body_epochs = new_epochs, body_epochs

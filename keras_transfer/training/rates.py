@@ -2,11 +2,10 @@
 
 import collections
 import dataclasses
-import numbers
 
 import keras
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, number
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.fused_adamw import FusedAdamW
 from keras_transfer.training.groups import select_groups
@@ -49,8 +48,7 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
     factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
     selections = {}
     for selection, rate in (rates or {}).items():
-        is_rate = is_number(rate) and 0 <= rate < float("inf")
-        expect(is_rate, "The values of `rates` must be at least 0.", rates={selection: rate})
+        expect(number(0).is_met(rate), "The values of `rates` must be at least 0.", rates={selection: rate})
         for group in select_groups(groups, selection):
             if group.name in selections:
                 raise ValueError(
@@ -88,11 +86,6 @@ def _numbering():
         return path if counts[path] == 1 else f"{path}#{counts[path] - 1}"
 
     return numbered
-
-
-def is_number(value):
-    """Returns whether a value is a real number and not a boolean."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def groups_of(groups, weights, built_for, model_weights):

@@ -13,11 +13,18 @@ from keras_transfer.core.expect import FRACTION, POSITIVE, Rule, expect, expects
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
 from keras_transfer.core.saved_arguments import SavedByArguments
 
-_RATE = Rule(
-    "a number above 0 or a schedule",
-    lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or POSITIVE.is_met(value),
-    POSITIVE.wrong,
-)
+
+def or_schedule(rule: Rule) -> Rule:
+    """Returns the rule of a value that meets a rule of numbers, or is a `LearningRateSchedule`."""
+
+    def is_schedule(value):
+        return isinstance(value, keras.optimizers.schedules.LearningRateSchedule)
+
+    return rule._replace(
+        words=f"{rule.words} or a `LearningRateSchedule`",
+        is_met=lambda value: is_schedule(value) or rule.is_met(value),
+        convert=lambda value: value if is_schedule(value) else rule.convert(value),
+    )
 
 
 class _Schedule(SavedByArguments, keras.optimizers.schedules.LearningRateSchedule):
@@ -347,7 +354,7 @@ class OneCycle(_UpAndDown):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-@expects(learning_rate=_RATE, lengths=list_of(integer(1)), window=integer(1))
+@expects(learning_rate=or_schedule(POSITIVE), lengths=list_of(integer(1)), window=integer(1))
 @dataclasses.dataclass(eq=False)
 class WindowRate(_Schedule):
     """A rate in proportion to the length of each window of `Corpus.streams(lengths=...)` (Merity et al. 2018).

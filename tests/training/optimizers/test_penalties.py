@@ -177,7 +177,7 @@ def test_a_pretrained_weight_without_fisher_information_is_a_warning(caplog):
 OTHER_HEAD = {**ones(net()), "top/kernel": np.ones((5, 3)), "top/bias": np.ones(3)}
 test_a_penalty_of_another_model_is_an_error = check_errors(
     (lambda: EWC(OTHER_HEAD), "'top/kernel' must have", "pass `groups='pretrained'`. Received: shape (5, 3)"),
-    (lambda: EWC(1.0), "`fisher` must be a dict from weight paths to arrays. Received: fisher=1.0"),
+    (lambda: EWC(1.0), "`fisher` must be a dict from weight paths to arrays, or None. Received: fisher=1.0"),
     (lambda: EWC({"x": np.ones(3)}), "Expected some of ['low/kernel'", "Received: fisher=['x']"),
     (lambda: EWC({"low/bias": np.ones(6)}, groups="mid"), "['mid/kernel', 'mid/bias']. Received: fisher=['low/bias']"),
     (lambda: L2SP(groups="high"), "No layer group matches", "Received: 'high'"),
