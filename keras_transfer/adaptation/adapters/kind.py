@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -25,7 +25,7 @@ class AdapterKind:
     for_backbones = False
     merges = False
     lengthens = False
-    peft_type = None
+    peft_type: ClassVar[str | None] = None
 
     def attach(self, encoder: Any, name: str) -> None:
         """Adds the layers of this kind to an encoder. `add_adapters` calls it.
