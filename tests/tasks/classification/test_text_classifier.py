@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.encoders import AlbertEncoder, BertEncoder, DebertaV2Encoder, MPNetEncoder, TransformerEncoder
+from keras_transfer.encoders import AlbertEncoder, BertEncoder, DebertaV2Encoder, TransformerEncoder
 from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
@@ -83,7 +83,6 @@ def whole(model):
     ("cls", "pooling", "length"),
     [
         pytest.param(BertEncoder, "pooled", 1, marks=pytest.mark.core),
-        (MPNetEncoder, "pooled", 1),
         (BertEncoder, "first", 32),
         (functools.partial(DebertaV2Encoder, num_buckets=8), "first", 32),
         (AlbertEncoder, "pooled", 32),

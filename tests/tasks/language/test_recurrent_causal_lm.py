@@ -8,7 +8,7 @@ from keras_transfer import generation
 from keras_transfer.encoders import AWDLSTMEncoder
 from keras_transfer.tasks import CausalLM
 from tests.errors import check_errors
-from tests.helpers import EAGER, eager, encoder_inputs, outputs_of, save_and_load
+from tests.helpers import EAGER, eager, encoder_inputs, outputs_of
 from tests.tasks.tiny import preprocessor
 
 VOCABULARY, LENGTH = 17, 10
@@ -69,7 +69,7 @@ def test_samplers_that_compare_candidates_choose_their_states_too(model, eagerly
 
 
 @pytest.mark.core
-def test_it_trains_and_scores_raw_text_and_survives_keras_files(eagerly):
+def test_it_trains_and_scores_raw_text(eagerly):
     model, texts = make(preprocessor(sequence_length=8)), ["a b c d", "good", "bad a b", "c d"]
     before = model.score(texts)
     inputs = encoder_inputs(model.encoder, np.array([[2, 5, 6, 3]]))
@@ -82,8 +82,6 @@ def test_it_trains_and_scores_raw_text_and_survives_keras_files(eagerly):
     after = model.score(texts)
     assert after.perplexity_per_token < before.perplexity_per_token
     assert [weight.path for weight in model.weights if "logits" in weight.path] == []
-    again = save_and_load(model)
-    assert again.generate(["a b"], max_length=8) == model.generate(["a b"], max_length=8)
 
 
 def test_the_signature_of_exports_continues_texts_as_generate_does():
