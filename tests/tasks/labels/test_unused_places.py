@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import T5, TransformerEncoder
+from keras_transfer.encoders import T5
 from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, SpanExtractor
+from keras_transfer.tasks import MaskedLM, Seq2SeqLM, SpanExtractor
 from keras_transfer.tasks.keras_losses import UsedPlaces, of_used_places
 from tests.errors import check_errors
 from tests.helpers import EAGER
@@ -87,10 +87,6 @@ def masked_lm():
     return MaskedLM(encoder(), preprocessor(), objective=TokenMasking(seed=0)), (TEXTS,)
 
 
-def causal_lm():
-    return CausalLM(encoder(TransformerEncoder, causal=True), preprocessor()), (TEXTS,)
-
-
 def seq2seq_lm():
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "head_dim": 4, "intermediate_dim": 8}
     return Seq2SeqLM(T5(17, dropout=0.0, **sizes), preprocessor()), (TEXTS, TEXTS[::-1])
@@ -100,7 +96,7 @@ def words():
     return tagger(), examples(3)
 
 
-@pytest.mark.parametrize("make", [words, masked_lm, causal_lm, seq2seq_lm])
+@pytest.mark.parametrize("make", [words, masked_lm, seq2seq_lm])
 def test_weights_of_rows_count_for_all_places_of_prepared_data(make):
     tf = pytest.importorskip("tensorflow")
     model, data = make()
@@ -115,7 +111,7 @@ def test_weights_of_rows_count_for_all_places_of_prepared_data(make):
     assert model.test_on_batch(inputs, labels, rows) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("make", [words, masked_lm, causal_lm, seq2seq_lm])
+@pytest.mark.parametrize("make", [words, masked_lm, seq2seq_lm])
 def test_the_loss_that_errors_recommend_is_the_default_loss(make):
     keras.utils.set_random_seed(0)
     model, data = make()

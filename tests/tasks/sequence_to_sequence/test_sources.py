@@ -27,9 +27,7 @@ def sources(kind):
     import tensorflow as tf
 
     found = {
-        "stream": lambda: tf.data.Dataset.from_tensor_slices(TEXTS).batch(4),
         "stream of tuples": lambda: tf.data.Dataset.from_tensor_slices((TEXTS,)).batch(4),
-        "loader": lambda: Loader([TEXTS[:4], TEXTS[4:]]),
         "loader of prepared rows": lambda: Loader([{n: v[i : i + 4] for n, v in rows().items()} for i in (0, 4)]),
     }
     return found[kind]()
@@ -70,15 +68,6 @@ def test_the_epoch_and_the_batch_determine_the_noise_of_a_stream(kind):
     noise = [[row for item in epoch for row in written(item)] for epoch in first]
     assert [row - sentinels for row in noise[0]] == [row - sentinels for row in noise[1]] == plain
     assert any(not np.array_equal(one[1], other[1]) for one, other in zip(*first))
-
-
-@pytest.mark.parametrize("kind", ["stream", "loader"])
-def test_it_trains_and_validates_on_streams(kind, eagerly):
-    found = spans()
-    found.compile("sgd")
-    history = found.fit(sources(kind), validation_data=sources(kind), epochs=2, verbose=0).history
-    assert np.isfinite(history["loss"]).all() and set(history) == {"loss", "perplexity", "val_loss", "val_perplexity"}
-    assert found.evaluate(sources(kind), verbose=0) == found.evaluate(sources(kind), verbose=0)
 
 
 def test_blocks_of_a_corpus_may_be_longer_than_single_texts(eagerly, tmp_path):
