@@ -293,7 +293,6 @@ def tune(**options):
 test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("brt"), "Did you mean 'bert'? Received: 'brt'"),
     (lambda: get_recipe("bert", epoch=2), "Received: ['epoch']"),
-    (lambda: get_recipe("bert", epochs=None), "`epochs` and `steps` must be set", "Received: epochs=None, steps=None"),
     (lambda: get_recipe("bert", epochs=2, steps=3), "`epochs` and `steps` must be set", "epochs=2, steps=3"),
     (
         lambda: dataclasses.replace(get_recipe("electra"), epochs=3),
@@ -307,7 +306,6 @@ test_a_mistake_is_one_error = check_errors(
     ),
     (lambda: get_recipe("bert", unfreezing_fraction=0.3), "`unfreezing_fraction` must be None if"),
     (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
-    (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
     (lambda: get_recipe("lora", frozen="head"), "`adapters` must be None if `frozen` or `last_blocks` is set"),
     (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2))), "`loss` is required"),
     (
@@ -317,10 +315,8 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
     (lambda: tune(validation_split=0.5), "Received: taken=['validation_split']"),
     (lambda: tune(recipe={"epochs": 1}), "`recipe` must be ", "Received: {"),
-    (lambda: tune(recipe=3), "`recipe` must be a `Recipe` or one of ", "Received: 3"),
     (lambda: tune(learnig_rate=1e-3), TypeError, "has no argument `learnig_rate`. Set `learning_rate` in the recipe"),
     (lambda: tune(verbos=0), TypeError, "Did you mean 'verbose'", "Received: verbos=0"),
-    (lambda: tune(epochs=3), "Received: taken=['epochs']"),
 )
 
 

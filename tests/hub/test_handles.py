@@ -31,8 +31,7 @@ def test_a_file_url_may_be_quoted(tmp_path):
     assert resolve(stub.as_uri()) == stub
 
 
-@pytest.mark.parametrize("suffix", [".tar.gz", ".tgz", ".tar"])
-@pytest.mark.parametrize("top", ["", "top", "."])
+@pytest.mark.parametrize(("suffix", "top"), [(".tar.gz", ""), (".tgz", "top"), (".tar", ".")])
 def test_an_archive_is_unpacked_into_the_cache_once(suffix, top, stub, tmp_path, cache_dir, monkeypatch):
     archive = tmp_path / f"module{suffix}"
     archive.write_bytes(pack_folder(stub, top=top, mode="w" if suffix == ".tar" else "w:gz"))

@@ -22,7 +22,7 @@ def pairs_module(tmp_path_factory):
     return modules.save(tmp_path_factory.mktemp("pairs") / "module", call, spec)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "uint8"])
 def test_numbers_are_cast_to_the_module_s_dtypes(linear_module, dtype):
     layer = HubLayer(linear_module)
     inputs = tf.cast([[0.0], [1.0]], dtype)
@@ -118,19 +118,11 @@ EXPECTED = {
     "name, inputs, received",
     [
         ("text_module", [[1.0]], "float32 [1, 1]"),
-        ("text_module", [["a"]], "string [1, 1]"),
         ("text_module", {"text": ["a"]}, "{text: string [1]}"),
         ("text_module", None, "None"),
-        ("linear_module", ["a"], "string [1]"),
         ("linear_module", [[1.0, 2.0]], "float32 [1, 2]"),
-        ("linear_module", [1.0], "float32 [1]"),
         ("linear_module", tf.complex([[1.0]], [[1.0]]), "complex64 [1, 1]"),
         ("bert_module", MASK, "int32 [2, 3]"),
-        (
-            "bert_module",
-            {"input_mask": MASK, "input_ids": MASK},
-            "{input_ids: int32 [2, 3], input_mask: int32 [2, 3]}",
-        ),
         (
             "bert_module",
             {**IDS, "position_ids": MASK},

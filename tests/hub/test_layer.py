@@ -61,9 +61,6 @@ CASES = {
     "subclassed, strings, one output": (subclassed, "text_module", {}),
     "functional, dict, dict": (functional, "bert_module", {}),
     "functional, dict, list": (functional, "bert_module", {"output_key": "encoder_outputs"}),
-    "sequential built later, dict, dict": (built_later, "bert_module", {}),
-    "sequential built later, dict, list": (built_later, "bert_module", {"output_key": "encoder_outputs"}),
-    "subclassed, dict, dict": (subclassed, "bert_module", {}),
     "subclassed, dict, list": (subclassed, "bert_module", {"output_key": "encoder_outputs"}),
     "functional, dict, one output": (functional, "bert_module", {"output_key": "pooled_output"}),
 }

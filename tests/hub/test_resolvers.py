@@ -50,9 +50,7 @@ def test_tensorflow_hub_returns_the_same_folder(register, stub):
     assert hub.resolve("models:stub") == str(resolve("models:stub"))
 
 
-@pytest.mark.parametrize(
-    "handle", ["https://tfhub.dev/google/stub", "gs://bucket/stub", "google/nnlm/tensorFlow2/stub", "file:///stub"]
-)
+@pytest.mark.parametrize("handle", ["https://tfhub.dev/google/stub", "gs://bucket/stub", "file:///stub"])
 def test_a_registered_resolver_takes_precedence(handle, register, stub):
     register(Resolver(stub.parent, prefix=handle.removesuffix("stub")))
     assert resolve(handle) == stub

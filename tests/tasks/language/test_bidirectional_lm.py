@@ -11,7 +11,7 @@ from keras_transfer.encoders import AWDLSTMEncoder, ElmoEncoder
 from keras_transfer.tasks import BidirectionalLM
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, word_vocabulary
 from tests.errors import check_errors
-from tests.helpers import EAGER, outputs_of
+from tests.helpers import EAGER, eager, outputs_of
 from tests.tasks.loaders import Loader
 
 SIZES = {"embedding_dim": 3, "filters": [(1, 16), (2, 8)], "projection_dim": 4, "units": 6, "max_characters": 8}
@@ -168,7 +168,7 @@ def test_training_samples_the_vocabulary_and_evaluation_does_not(one_layer):
 
 
 def test_it_learns(eagerly):
-    model = compiled(2.0, num_sampled=6)
+    model = compiled(2.0, num_layers=1, num_sampled=6)
     before = model.score(TEXTS).perplexity
     options = {"validation_data": TEXTS, "validation_freq": 4}
     history = model.fit(TEXTS, batch_size=4, epochs=4, verbose=0, **options).history
@@ -187,15 +187,14 @@ def test_loaders_and_prepared_ids_are_data_too(one_layer):
     assert outputs_of(model, {name: inputs[name] for name in model.input}).shape == (4, LENGTH + 1, 2, len(WORDS))
 
 
-def test_texts_of_datasets_and_loaders_train_in_a_graph():
+def test_texts_of_datasets_train_in_a_graph():
     tf = pytest.importorskip("tensorflow")
     model = make(num_layers=1)
     model.compile(keras.optimizers.SGD(0.0))
-    found = [
-        model.fit(data, verbose=0).history["loss"][0]
-        for data in (tf.data.Dataset.from_tensor_slices(TEXTS).batch(4), Loader([TEXTS]))
-    ]
-    assert found == pytest.approx([model.evaluate(TEXTS, batch_size=4, verbose=0)[0]] * 2, abs=1e-5)
+    stream = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)
+    found = model.fit(stream, verbose=0).history["loss"][0]
+    with eager():
+        assert found == pytest.approx(model.evaluate(TEXTS, batch_size=4, verbose=0)[0], abs=1e-5)
 
 
 def test_the_signature_of_exports_scores_texts(one_layer):

@@ -105,7 +105,6 @@ def fit(model, **options):
 
 
 test_mistakes_are_clear_errors = check_errors(
-    (lambda: NonMonotonicTrigger(0), "`patience` must be an integer of at least 1. Received: patience=0"),
     (lambda: NTASGD(use_ema=True), "`use_ema` must be False"),
     (lambda: fit(make("sgd")), "requires `compile(NTASGD(...))` ... Received: an optimizer of type SGD"),
     (lambda: fit(make()), "Pass `validation_data` to `fit()` ... Received: monitor='val_loss'"),
