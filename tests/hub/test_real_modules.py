@@ -98,19 +98,6 @@ def test_the_layer_groups_include_its_two_layers(frozen):
     assert "hidden_layers" in groups[-1].variables[0].path
 
 
-def test_a_fine_tuned_classifier_survives_keras_files_and_export(trained, tmp_path):
-    model, texts = trained[0], tf.constant(TEXTS)
-    expected = model.predict(texts, verbose=0)
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="safe_mode=False"):
-        keras.saving.load_model(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
-    np.testing.assert_array_equal(loaded.predict(texts, verbose=0), expected)
-    model.export(tmp_path / "served", verbose=False)
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    np.testing.assert_allclose(served.serve(texts), expected, atol=1e-5)
-
-
 def test_a_task_with_the_module_is_served(module, frozen, tmp_path):
     model = TextClassifier(HubEncoder(module), num_classes=2)
     export(model, tmp_path / "served", label_names=["statement", "question"])

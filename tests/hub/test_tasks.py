@@ -59,15 +59,6 @@ def test_predictions_do_not_depend_on_the_other_texts_or_the_kind_of_input(learn
     assert model.evaluate(stream, verbose=0)[0] == pytest.approx(learnt.losses[1], rel=1e-5)
 
 
-def test_a_task_survives_keras_files(learnt, tmp_path):
-    expected = learnt.model.predict(modules.TEXTS, verbose=0)
-    learnt.model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="safe_mode=False.*Received: safe_mode=True"):
-        keras.saving.load_model(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
-    np.testing.assert_array_equal(loaded.predict(modules.TEXTS, verbose=0), expected)
-
-
 def test_an_export_needs_neither_the_modules_nor_this_library(learnt, tmp_path, process_without_this_package):
     probabilities = tf.nn.softmax(learnt.model.predict(modules.TEXTS, verbose=0))
     kt.serving.export(learnt.model, tmp_path / "served", label_names=["bad", "good"])

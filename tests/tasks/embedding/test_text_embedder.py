@@ -205,18 +205,16 @@ def test_a_prompt_that_does_not_exist_is_an_error():
 
 
 LOSSES = {
-    "ranking": (MultipleNegativesRankingLoss(), (TEXTS, OTHERS), None),
     "ranking of triplets": (MultipleNegativesRankingLoss(symmetric=True), (TEXTS, OTHERS, THIRD), None),
-    "triplet": (TripletLoss(margin=1.0), (TEXTS, OTHERS, THIRD), None),
     "cosine": (CosineSimilarityLoss(), (TEXTS, OTHERS), [1.0, 0.5, -1.0, 0.0, 1.0]),
-    "contrastive": (ContrastiveLoss(), (TEXTS, OTHERS), [1, 0, 1, 1, 0]),
     "matryoshka": (MatryoshkaLoss(MultipleNegativesRankingLoss(), [16, 4]), (TEXTS, OTHERS), None),
 }
 
 
 # Each loss has tests on every backend, so that one with labels and one without suffice here.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.core] * (name in ("ranking", "cosine"))) for name in LOSSES]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.core] * (name in ("ranking of triplets", "cosine"))) for name in LOSSES],
 )
 def test_a_step_lowers_the_loss_that_the_vectors_have(name):
     loss, texts, labels = LOSSES[name]

@@ -53,22 +53,6 @@ def test_logits_and_loss_are_those_of_the_original_whose_head_is_written_back(tm
 # === Targets ===
 
 
-def test_the_seed_the_epoch_and_the_batch_determine_the_targets():
-    data = [
-        permutation_lm(objective=PermutationLanguageModel(seed=1)).dataset(TEXTS * 4, batch_size=4) for _ in range(2)
-    ]
-    first, again = ([part[index] for index in range(4)] for part in data)
-    for (inputs, targets), (same, same_targets) in zip(first, again, strict=True):
-        np.testing.assert_array_equal(inputs["factorization_order"], same["factorization_order"])
-        np.testing.assert_array_equal(targets, same_targets)
-    data[0].on_epoch_end()
-    assert any((data[0][index][1] != targets).any() for index, (_, targets) in enumerate(first))
-    fixed = permutation_lm().dataset(TEXTS, batch_size=4).apart(one_epoch=True)
-    kept = fixed[0][1]
-    fixed.on_epoch_end()
-    np.testing.assert_array_equal(fixed[0][1], kept)
-
-
 class Loader:
     """An iterable of batches that is no iterator."""
 

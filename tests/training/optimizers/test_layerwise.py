@@ -231,7 +231,6 @@ def fitted_apart(rates=(1, 1, 1)):
 MODES = {
     "default": {},
     "two steps at once": {"compiled": {"steps_per_execution": 2}},
-    "eagerly": {"compiled": {"run_eagerly": True}},
 }
 
 
