@@ -241,7 +241,8 @@ def test_each_task_says_how_to_use_it(make, tag, parts, tmp_path):
         *((name, True) for name in ("TextClassifier", "BertPretraining")),
     ],
 )
-def test_the_snippet_of_every_card_runs(name, pairs, eagerly, tmp_path, monkeypatch):
+def test_the_snippet_of_every_card_runs(name, pairs, request, tmp_path, monkeypatch):
+    request.getfixturevalue("traced" if name in ("CausalLM", "Seq2SeqLM") else "eagerly")  # Many tokens take long.
     task = CASES[name].make()
     task.fitted_on = "pairs" if pairs else None
     task.save_pretrained(tmp_path / "model")

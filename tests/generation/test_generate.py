@@ -61,7 +61,7 @@ def test_the_compiled_loop_gives_the_same_in_batches_of_any_size(model):
 
 @pytest.mark.core
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("mixed_bfloat16", 0.5)])
-def test_with_a_cache_each_token_is_the_most_likely_one_without(eagerly, dtype, tolerance):
+def test_with_a_cache_each_token_is_the_most_likely_one_without(traced, dtype, tolerance):
     model = CausalLM(Encoder.from_pretrained(FOLDER, dtype=dtype))
     for prompt, found in zip(PROMPTS[:3], model.generate(PROMPTS[:3], max_length=LENGTH, end_token=None), strict=True):
         logits = logits_of(model, prompt + found)[len(prompt) - 1 : -1]  # up to about 30, so bfloat16 rounds to 0.125
@@ -105,7 +105,7 @@ def test_contrastive_search_equals_its_definition(model, eagerly):
 
 
 @pytest.mark.core
-def test_random_sequences_depend_on_the_seed_and_not_on_the_batch(model, eagerly):
+def test_random_sequences_depend_on_the_seed_and_not_on_the_batch(model, traced):
     options = {"max_length": 20, "sampler": generation.Random(3.0), "num_sequences": 2, "end_token": None}
     found = model.generate(PROMPTS[:3], seed=1, **options)
     assert [len(ids) for pair in found for ids in pair] == [
