@@ -13,6 +13,7 @@ class Source:
         is_empty: Boolean. Whether there are no rows, so that the model must not run.
         reshuffled: Boolean. Whether each epoch has a different order.
         one_epoch: Boolean. Whether every reading is that of the first epoch, as for evaluation.
+        num_streams: Integer. The number of long texts whose windows continue each other, or `None` for separate rows.
         kind: String. What a row of inputs is, as in a `Layout`. `None` if it is unknown.
         has_labels: Boolean. Whether the items contain labels, as those of an unknown dataset are assumed to do.
         labels: The labels of all rows in memory, or `None`.
@@ -26,6 +27,7 @@ class Source:
     is_empty: bool = False
     reshuffled: bool = False
     one_epoch: bool = False
+    num_streams: int | None = None
     kind: str | None = None
     has_labels: bool = True
     labels: Any = None

@@ -191,7 +191,7 @@ def share(model, data, method):
         "Replicas of TensorFlow cannot share streams, whose state is carried from batch to batch. Train on one device, "
         "or on JAX."
     )
-    if hasattr(data, "num_streams"):
+    if data.num_streams is not None:
         expect(evenly, rule, replicas=replicas)
     if method == "predict":
         return data.replace(replicas=replicas, repeat="even", share=part)

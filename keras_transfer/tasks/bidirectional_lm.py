@@ -296,7 +296,7 @@ class WordsOnBothSides(JointLabels, TokenTargets):
         return self.places.count(x, y, sample_weight)
 
     def targets(self, data, task):
-        if hasattr(data, "num_streams"):
+        if data.num_streams is not None:
             check_streams(data.num_streams, task.streams, TASK)
         return super().targets(data, task)
 

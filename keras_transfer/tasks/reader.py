@@ -286,7 +286,7 @@ def check_no_pairs(data, task_name):
 
 def check_no_windows(data, task):
     """Raises a `ValueError` if batches are windows of long texts, for a task that carries no state between them."""
-    if hasattr(data, "num_streams") and not (hasattr(task, "streams") and hasattr(task.encoder, "empty_state")):
+    if data.num_streams is not None and not (hasattr(task, "streams") and hasattr(task.encoder, "empty_state")):
         raise ValueError(
             f"A `{type(task).__name__}` with a `{type(task.encoder).__name__}` expects independent rows of text. Only "
             "recurrent language models accept windows that continue each other. Pass `corpus.blocks(...)`. "

@@ -103,7 +103,7 @@ class NextTokens(TokenTargets):
         return loss, None, [metric for given in metrics for metric in keras.tree.flatten(given or [])]
 
     def targets(self, data, task):
-        if hasattr(data, "num_streams"):
+        if data.num_streams is not None:
             check_no_windows(data, task)
             check_streams(data.num_streams, getattr(task, "streams", None))
         # `data.real` has the lengths: the padding mask of a corpus would be as large as the corpus itself.
