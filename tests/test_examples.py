@@ -160,6 +160,13 @@ def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
 
 
 @pytest.mark.slow
+def test_the_script_in_the_readme_learns(tmp_path, monkeypatch, two_blocks):
+    names, test = run_the_readme(2, tmp_path, monkeypatch)
+    accuracy = names["model"].evaluate(*test, verbose=0, return_dict=True)["accuracy"]
+    assert accuracy > 0.6
+
+
+@pytest.mark.slow
 def test_the_keras_tuner_example_searches_and_the_same_command_continues(
     tmp_path, monkeypatch, capsys, small_minilm, eagerly
 ):

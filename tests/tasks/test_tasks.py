@@ -5,6 +5,7 @@ import pytest
 
 from keras_transfer import tasks
 from keras_transfer.encoders import ElmoEncoder, TransformerEncoder, XLNetEncoder
+from keras_transfer.objectives import TokenMasking
 from keras_transfer.text import ElmoPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer, word_vocabulary
 from tests.task_harness import run_task_test
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
@@ -40,7 +41,9 @@ CASES = {
         lambda task, x: task.predict_labels(x),
     ),
     "several labels": (
-        lambda: tasks.TextClassifier(encoder(), preprocessor(), label_names=["no", "yes"], multi_label=True),
+        lambda: tasks.TextClassifier(
+            encoder(), preprocessor(), label_names=["no", "yes"], multi_label=True, thresholds=[0.4, 0.6]
+        ),
         TEXTS,
         [["yes"], [], ["no"], ["no", "yes"]],
         None,
@@ -54,7 +57,7 @@ CASES = {
         lambda task, x: task.predict_labels(x),
     ),
     "numbers": (
-        lambda: tasks.TextRegressor(encoder(), preprocessor(), num_targets=2),
+        lambda: tasks.TextRegressor(encoder(), preprocessor(), num_targets=2, pooling="pooled"),
         TEXTS,
         [[0.1, 1.0], [0.2, 0.0], [0.3, 1.0], [0.4, 0.5]],
     ),
@@ -79,14 +82,14 @@ CASES = {
     ),
     "next tokens": (lambda: tasks.CausalLM(*causal()), TEXTS, None),
     "words on both sides": (
-        lambda: tasks.BidirectionalLM(*elmo()),
+        lambda: tasks.BidirectionalLM(*elmo(), num_sampled=4),
         TEXTS,
         None,
         None,
         lambda task, x: [row.tolist() for row in task.score(x).word_log_likelihoods],
     ),
     "hidden tokens": (
-        lambda: tasks.MaskedLM(encoder(), preprocessor()),
+        lambda: tasks.MaskedLM(encoder(), preprocessor(), objective=TokenMasking(0.3, seed=4), activation="relu"),
         TEXTS,
         None,
         lambda task, x: task.predict_on_batch([f"{text} [MASK]" for text in x]),

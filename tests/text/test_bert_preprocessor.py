@@ -210,3 +210,12 @@ def test_without_tensorflow_text_the_error_says_what_to_install(preprocessor, mo
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     with pytest.raises(ImportError, match="pip install tensorflow-text"):
         preprocessor(["the"])
+
+
+def test_a_model_that_takes_text_can_be_exported(preprocessor, tmp_path):
+    model = small_model(preprocessor)
+    texts = tf.constant(["the film", "films"])
+    expected = model.predict(texts)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    np.testing.assert_allclose(served.serve(texts), expected, rtol=1e-6)

@@ -24,6 +24,13 @@ def test_texts_of_which_the_vocabulary_lacks_most_words_lead_to_one_warning(capl
     assert len(found) == 1 and found[0].startswith("75% of the tokens")
 
 
+def test_known_texts_and_a_few_unknown_words_lead_to_none(caplog):
+    model = classifier()
+    model.compile("sgd")
+    model.fit(["a b c d e f g h i j good x"] * 20, [0, 1] * 10, verbose=0)
+    assert UNKNOWN not in caplog.text
+
+
 def test_prepared_ids_without_a_mask_are_trained_on():
     ids = keras.Input((None,), dtype="int32", name="token_ids")
     vectors = keras.ops.mean(keras.layers.Embedding(20, 4)(ids), axis=1)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import fine_tune, get_recipe
 from keras_transfer.encoders import RobertaEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM, SpanExtractor, TextEmbedder
@@ -104,3 +105,10 @@ def test_what_names_no_head_is_an_error():
     model.compile("sgd", loss={"topic": "focal"})
     assert isinstance(model.loss["length"], keras.losses.MeanSquaredError)
     assert "Head 'topic': Unknown metric" in message(lambda: model.compile(metrics={"topic": ["nothing"]}))
+
+
+def test_fine_tune_trains_tasks_that_make_their_targets():
+    model = MaskedLM(encoder(), preprocessor())
+    before = model.get_weights()
+    fine_tune(model, ["a b c d", "e f g h"] * 4, recipe=get_recipe("bert", epochs=1), verbose=0)
+    assert difference(model.get_weights(), before) > 0

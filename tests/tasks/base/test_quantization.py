@@ -8,7 +8,7 @@ from keras_transfer import adaptation
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.errors import check_errors
-from tests.helpers import eager, save_and_load
+from tests.helpers import eager, in_graph, save_and_load
 from tests.tasks import tiny
 
 TEXTS = ["a b good", "c bad d e", "f"]
@@ -92,6 +92,14 @@ def test_a_compiled_task_trains_after_it_is_quantized():
             each.fit(TEXTS, [1, 0, 1], verbose=0)
         assert (np.array(bias) != before).any()
         assert {weight.path for weight in loaded.trainable_weights} == {each.path for each in model.trainable_weights}
+
+
+def test_the_signature_of_a_quantized_task_answers_as_it_does():
+    model = tiny.classifier()
+    model.quantize("int8")
+    served = in_graph(model.signatures()["serving_default"], TEXTS)
+    expected = keras.ops.softmax(model.predict_on_batch(TEXTS))
+    np.testing.assert_allclose(served["probabilities"], expected, atol=1e-6)
 
 
 def quantize_adapted():

@@ -91,6 +91,12 @@ def test_search_finds_the_texts_of_the_highest_cosines():
     assert model.search([], corpus, k=2, verbose=0)[1].shape == (0, 2)
 
 
+def test_of_equal_texts_search_returns_the_first():
+    model = embedder()
+    vectors = np.eye(16, dtype="float32")[[3, 1, 3, 3]]
+    assert model.search(vectors[:1], vectors, k=2)[1].tolist() == [[0, 2]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

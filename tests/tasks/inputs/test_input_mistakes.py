@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import MaskedLM
+from keras_transfer.tasks import MaskedLM, TextEmbedder
 from tests.helpers import EAGER
 from tests.tasks.tiny import encoder, of_vectors, preprocessor
 
@@ -87,3 +88,11 @@ def test_validation_data_of_a_masked_language_model_may_be_texts_alone():
     for data in (TEXTS, (TEXTS,), np.array(TEXTS)):
         history = task.fit(TEXTS, validation_data=data, verbose=0).history
         assert history["val_loss"] == pytest.approx([expected], rel=1e-4)
+
+
+def test_validation_data_of_an_embedder_may_be_the_tuple_of_columns():
+    task = TextEmbedder(of_vectors().encoder, of_vectors().preprocessor)
+    task.compile(keras.optimizers.SGD(0.0), MultipleNegativesRankingLoss(), run_eagerly=EAGER)
+    rows = (TEXTS, TEXTS[::-1])
+    history = task.fit(rows, validation_data=rows, verbose=0).history
+    assert history["val_loss"] == pytest.approx([task.evaluate(rows, verbose=0)], rel=1e-4)

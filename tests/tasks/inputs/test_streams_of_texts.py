@@ -204,5 +204,6 @@ test_a_mistake_is_one_clear_error = check_errors(
         Loader([TEXTS[:2]] * 3, length=2),
         "as many batches as its `len()` returns, 2. Received: batches='more'",
     ),
+    (Loader(length=3), "A loader must have as many batches as its `len()` returns, 3. Received: batches=2"),
     call=fit,
 )

@@ -133,6 +133,15 @@ def test_a_subclass_that_converts_labels_or_logits_itself_is_compiled_and_evalua
     np.testing.assert_allclose(found[1], keras.ops.convert_to_numpy(expected.result()), rtol=1e-5)
 
 
+class NamedPrecision(metrics.Precision):
+    pass
+
+
+def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
+    with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
+        model.compile("sgd", loss=ONE_HOT, metrics=[NamedPrecision()])
+
+
 @pytest.mark.parametrize(
     ("loss", "metric"),
     [

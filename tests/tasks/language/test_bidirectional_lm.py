@@ -168,7 +168,7 @@ def test_training_samples_the_vocabulary_and_evaluation_does_not(one_layer):
 
 
 def test_it_learns(eagerly):
-    model = compiled(2.0, num_layers=1, num_sampled=6)
+    model = compiled(2.0, num_sampled=6)
     before = model.score(TEXTS).perplexity
     options = {"validation_data": TEXTS, "validation_freq": 4}
     history = model.fit(TEXTS, batch_size=4, epochs=4, verbose=0, **options).history

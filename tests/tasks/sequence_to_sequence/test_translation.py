@@ -14,7 +14,7 @@ from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor
 from tests.errors import check_errors
-from tests.helpers import eager, in_graph
+from tests.helpers import eager, in_graph, save_and_load
 
 pytest.importorskip("tensorflow_text")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -232,3 +232,10 @@ def _with_objective(model, objective, **options):
 
 def _mbart(tmp_path):
     return language_folder(tmp_path / "mbart", train(SOURCES), "MBart", decoder_start_token_id=2)
+
+
+def test_a_translation_model_survives_keras_files(trained, eagerly):
+    again = save_and_load(trained)
+    assert again.get_config() == trained.get_config()
+    assert again.generate(SOURCES[:4]) == trained.generate(SOURCES[:4])
+    np.testing.assert_allclose(*(each.score(SOURCES[:4], TARGETS[:4]) for each in (again, trained)), rtol=1e-5)

@@ -47,6 +47,30 @@ def test_slanted_triangular_is_the_equation_of_the_paper_if_the_cut_is_an_intege
     )
 
 
+@pytest.mark.parametrize("steps", (1, 2, 19, 333))
+@pytest.mark.parametrize("fraction", FRACTIONS)
+def test_slanted_triangular_rises_to_the_peak_and_falls_to_its_first_value(steps, fraction):
+    cut = min(max(int(steps * fraction + 1e-6), 1), steps - 1)
+    values = rates(SlantedTriangular(0.02, steps, cut_fraction=fraction, ratio=20), steps + 50)
+    assert values.argmax() == cut and values[cut] == pytest.approx(0.02)
+    assert (np.diff(values[: cut + 1]) > 0).all() and (np.diff(values[cut : steps + 1]) < 0).all()
+    np.testing.assert_allclose(values[steps:], 0.001, rtol=1e-5)
+    assert values.min() >= 0.001 * (1 - 1e-5)
+    assert steps == 1 or values[0] == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+@pytest.mark.parametrize("steps, warmup", [(10, 3), (19, 1), (9, 0), (7, 7), (1, 0), (2, 1)])
+def test_the_warm_up_begins_at_zero_and_the_fall_ends_at_end(kind, steps, warmup):
+    values = rates(SCHEDULES[kind](steps, warmup_steps=warmup, end=0.005), steps + 20)
+    np.testing.assert_allclose(values[:warmup], 0.02 * np.arange(warmup) / max(warmup, 1), rtol=1e-6)
+    np.testing.assert_allclose(values[steps:], 0.005, rtol=1e-6)
+    if warmup < steps:
+        progress = (np.arange(warmup, steps) - warmup) / (steps - warmup)
+        height = 1 - progress if kind == "linear" else (1 + np.cos(np.pi * progress)) / 2
+        np.testing.assert_allclose(values[warmup:steps], 0.005 + 0.015 * height, rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", SCHEDULES)
 @pytest.mark.parametrize("steps", (1, 2, 3, 19, 333))
 def test_every_schedule_rises_then_falls_between_zero_and_the_peak(kind, steps):

@@ -157,6 +157,7 @@ def test_a_tiny_trainable_fraction_is_not_printed_as_zero(capsys):
     "change",
     [
         lambda model: freeze(model, "block_.", norms=False),
+        lambda model: unfreeze(freeze(model), paths="bias$"),
         lambda model: freeze(model),
     ],
 )
