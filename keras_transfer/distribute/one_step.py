@@ -37,7 +37,8 @@ def _batches_of(model, batch):
     if hasattr(model, "labels"):  # A task makes arrays of texts, and of a dataset of texts.
         parts = tuple(batch) if is_batch else (batch,)
         batch = model.dataset(*parts, **({"batch_size": 2**31} if is_batch else {}))
-        expect(getattr(batch, "has_labels", True), "`batch` must have labels, as a tuple `(x, y)`.", y=None)
+        has_labels = getattr(batch, "is_empty", False) or getattr(batch, "has_labels", True)
+        expect(has_labels, "`batch` must have labels, as a tuple `(x, y)`.", y=None)
     elif is_batch:
         return [_tuple(batch)], None
     if hasattr(batch, "element_spec"):  # a `tf.data.Dataset`

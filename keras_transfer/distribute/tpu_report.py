@@ -100,8 +100,11 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
     - batches whose shapes differ or are unknown (`"shapes"`), and strings in them (`"strings"`)
     - a step that cannot be compiled, with the error of XLA, JAX or TensorFlow, which names the operation (`"xla"`)
     - rows that the cores cannot share evenly (`"replicas"`)
-    - weights that compute in float32 or float16 instead of bfloat16, and any float64 (`"precision"`)
+    - weights that compute in float32 or float16 instead of bfloat16, and float64 in weights or batches (`"precision"`)
     - `run_eagerly=True` (`"eager"`), and `steps_per_execution=1` (`"dispatch"`)
+
+    On TensorFlow, XLA for the CPU compiles some steps that TPUs do not run well. So float64 that a step computes itself
+    and shapes that depend on values, such as those of `tf.boolean_mask`, are not found.
 
     Args:
         model: Compiled Keras model on one device, created outside of the scope of a strategy or a distribution.
@@ -165,11 +168,12 @@ def _described(batch):
     """Returns the name, the shape (None if even its rank is unknown) and the name of the dtype of each array."""
     found = []
     for name, part in zip(("x", "y", "sample_weight"), batch):
-        for value in keras.tree.flatten(part):
+        for path, value in keras.tree.flatten_with_path(part):
+            place = "".join(f"[{key!r}]" for key in path)
             shape = getattr(value, "shape", ())
             shape = None if getattr(shape, "rank", 0) is None else tuple(shape)
             dtype = getattr(value, "dtype", type(value).__name__)
-            found.append((name, shape, getattr(dtype, "name", str(dtype))))
+            found.append((f"{name}{place}", shape, getattr(dtype, "name", str(dtype))))
     return found
 
 
@@ -211,9 +215,11 @@ def _of_step(model, batch):
     try:
         compile = traced(model, batch)
     except Exception as error:  # whatever the operations of a user raise
-        if not _OF_VALUES.search(_shown(error)):  # Such as labels that do not fit. XLA has compiled nothing yet.
+        of_values = [each for each in _with_causes(error) if _OF_VALUES.search(f"{type(each).__name__}: {each}")]
+        if not of_values:  # Such as labels that do not fit. XLA has compiled nothing yet.
             raise
-        return [Finding("xla", True, f"Values decide what is computed or its shape ({_shown(error)})", _COMPILABLE)]
+        message = f"Values decide what is computed or its shape ({_shown(of_values[-1])})"
+        return [Finding("xla", True, message, _COMPILABLE)]
     try:
         compile()
     except Exception as error:
@@ -237,9 +243,12 @@ def _traced_by_tensorflow(model, batch):
     return lambda: step.experimental_get_compiler_ir(batch)(stage="hlo")
 
 
+def _with_causes(error):
+    """Yields an error and those that it followed, because Keras raises others in place of those of a layer."""
+    while error is not None:
+        yield error
+        error = error.__context__
+
+
 def _shown(error):
-    """Returns the first of the errors that led to one, because Keras raises others in place of those of a layer."""
-    first = error
-    while first.__context__ is not None:
-        first = first.__context__
-    return f"{type(first).__name__}: {' '.join(str(first).split())[:300]}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -18,7 +18,7 @@ SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identif
 # A SavedModel stores files in this folder that belong to it but are not loaded with it.
 LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 # The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.
-MODELS = ("model.tflite", "model.onnx")
+MODELS = ("model.tflite", "model.onnx")  # `FILE` of each subclass of `Portable`.
 FILES = (SAVED_MODEL, "variables/variables.index", PORTABLE, "labels.json", "tokenizer.json", *MODELS)
 
 # The sentence of a failed check of an export, and what it received, inside TensorFlow's message.

@@ -213,6 +213,15 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
     assert pretraining._scores(pretraining.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
 
 
+def test_the_help_describes_the_sizes_of_each_objective(capsys):
+    with pytest.raises(SystemExit):
+        main(["pretrain", "--help"])
+    shown = capsys.readouterr().out
+    for line in ("2 blocks, 128 wide", "12 blocks, 256 wide, embeddings 128 wide", "3 LSTMs, 1150 wide"):
+        assert f" {line}\n" in shown
+    assert "0.001 (tiny), 0.0007 (mini)" in shown and "5e-05 (with --encoder)" in " ".join(shown.split())
+
+
 def test_the_sizes_of_electra_are_those_of_its_paper():
     # Table 6: blocks, width, heads, width of the feed-forward layers and of the embeddings, generator, hidden tokens.
     assert {name: pretraining.ELECTRA_SIZES[name] for name in ("small", "base", "large")} == {

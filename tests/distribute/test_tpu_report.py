@@ -87,6 +87,13 @@ def with_numpy(x):
     return x + np.mean(np.asarray(x))
 
 
+def with_numpy_after_another_error(x):
+    try:
+        return {}["unknown"]
+    except KeyError:
+        return with_numpy(x)
+
+
 def eigenvalues(x):
     import jax.numpy as jnp
 
@@ -119,6 +126,7 @@ FAULTS = {  # name -> (backends, model and batch, kind of the only finding)
     "a lookup table": (TF, lambda: (model_of(lookup), (X, Y)), "xla"),
     "printing": (TF, lambda: (model_of(printed), (X, Y)), "xla"),
     "NumPy in the step": (ANY, lambda: (model_of(with_numpy), (X, Y)), "xla"),
+    "NumPy after another error": (ANY, lambda: (model_of(with_numpy_after_another_error), (X, Y)), "xla"),
     "selected rows": (JAX, lambda: (model_of(selected), (X, Y)), "xla"),
     "a branch on a value": (JAX, lambda: (model_of(branched), (X, Y)), "xla"),
     "an operation that XLA lacks": (TF, lambda: (model_of(without_a_kernel), (X, Y)), "xla"),
@@ -146,6 +154,22 @@ def test_a_planted_fault_is_the_only_finding(name):
     report = check_tpu_ready(*make())
     assert [finding.kind for finding in report.findings] == [kind], str(report)
     assert not report.ok and not report and report.findings[0].remedy in str(report)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="the operations of TensorFlow")
+@pytest.mark.parametrize(("function", "name"), [(py_function, "EagerPyFunc"), (lookup, "HashTable")])
+def test_the_operation_that_cannot_be_compiled_is_named(function, name):
+    (finding,) = check_tpu_ready(model_of(function), (X, Y)).findings
+    assert name in finding.message
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch is refused")
+def test_an_array_of_a_dict_is_named():
+    inputs = keras.Input((4,), name="numbers")
+    model = keras.Model({"numbers": inputs}, keras.layers.Dense(2, dtype="mixed_bfloat16")(inputs))
+    model.compile("adam", "mse", steps_per_execution=8)
+    batch = {"numbers": np.array([["a"] * 4] * ROWS)}, Y
+    assert "strings in x['numbers']." in str(check_tpu_ready(model, batch))
 
 
 @pytest.mark.skipif(BACKEND == "torch", reason="torch is refused")

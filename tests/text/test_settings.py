@@ -81,12 +81,13 @@ def test_a_word_piece_tokenizer_with_other_rules_is_an_error_that_names_them(par
         BertPreprocessor.load(tmp_path)
 
 
-@pytest.mark.parametrize("write", [write_word_piece, write_gpt])
-def test_a_tokenizer_of_any_kind_with_the_rules_of_bert_has_no_other_ones(write, tmp_path):
+@pytest.mark.parametrize(
+    ("write", "setting"), [(write_word_piece, "clean_text"), (write_gpt, "clean_text"), (write_gpt, "lowercase")]
+)
+def test_a_tokenizer_of_any_kind_with_the_rules_of_bert_has_no_other_ones(write, setting, tmp_path):
     write(tmp_path)
-    part, value, message = BERT_SETTINGS["clean_text"]
-    change(tmp_path, part, value)
-    with pytest.raises(ValueError, match=message):
+    change(tmp_path, "normalizer", {setting: False})
+    with pytest.raises(ValueError, match=f"normalizer {setting}=False"):
         TokenPreprocessor.load(tmp_path)
 
 

@@ -171,9 +171,9 @@ def _check_class(folder):
     if name in _PYTHON_CLASSES or not (folder.fast or name in GENERIC or name.lower() in known):
         received = folder.config.get("tokenizer_class") or folder.model.get("tokenizer_class")
         raise ValueError(
-            f"The tokenizer of {folder.path} splits texts by rules that keras_transfer does not implement. Expected a "
-            f"`tokenizer_class` of one of {sorted(known.values())}, or another one with a tokenizer.json. Received: "
-            f"tokenizer_class={received!r}"
+            f"The tokenizer of {folder.path} splits texts by rules that keras_transfer does not implement. Expected "
+            f"the `tokenizer_class` of one of the models {sorted(known.values())}, or another one with a "
+            f"tokenizer.json. Received: tokenizer_class={received!r}"
         )
 
 

@@ -10,8 +10,10 @@ import pytest
 from keras_transfer import serving, tasks, text
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
+from keras_transfer.serving.exported import MODELS
 from keras_transfer.serving.exporting import FORMATS
 from keras_transfer.serving.portable import proof
+from keras_transfer.serving.portable.predict import RUNTIMES
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -138,6 +140,12 @@ def test_outputs_that_are_not_numbers_are_an_error_without_limits(tmp_path, monk
     monkeypatch.setattr(FORMATS["litert"], "convert", wrong)
     with pytest.raises(ValueError, match=r"(?s)no folder was written.* must be finite numbers. Received: \[.*nan"):
         export(tmp_path, texts=["a", "b"])
+
+
+def test_the_file_and_the_runtime_of_each_format_are_known():
+    portable = {name: each for name, each in FORMATS.items() if hasattr(each, "FILE")}
+    assert {each.FILE for each in portable.values()} == {*MODELS}  # They tell an export that was replaced.
+    assert portable.keys() == RUNTIMES.keys() and all(name == each.NAME for name, each in portable.items())
 
 
 def test_a_runtime_that_is_killed_is_an_error_that_names_the_signal(tmp_path, monkeypatch):
