@@ -79,12 +79,18 @@ OF_BERTS = {
     "max_sequence_length": 16,
 }
 BACKBONES = {
+    "AlbertBackbone": {**OF_BERTS, "embedding_dim": 8},
     "BertBackbone": OF_BERTS,
     "DebertaV3Backbone": {**OF_BERTS, "bucket_size": 8},
+    "DistilBertBackbone": OF_BERTS,
     "FNetBackbone": {key: size for key, size in OF_BERTS.items() if key != "num_heads"},
     "GPT2Backbone": OF_BERTS,
     "GemmaBackbone": {**OF_DECODERS, "head_dim": 8},
     "LlamaBackbone": OF_DECODERS,
+    "MistralBackbone": OF_DECODERS,
+    "OPTBackbone": OF_BERTS,
+    "RobertaBackbone": OF_BERTS,
+    "XLMRobertaBackbone": OF_BERTS,
 }
 
 

@@ -61,6 +61,11 @@ def test_it_is_a_well_behaved_encoder(norm, causal):
     run_encoder_test(TransformerEncoder, {**SMALL, "norm": norm, "causal": causal, "initializer_range": 0.3})
 
 
+def test_an_encoder_has_at_least_one_block():
+    with pytest.raises(ValueError, match="`num_layers` must be at least 1. Received: num_layers=0"):
+        TransformerEncoder(**{**SMALL, "num_layers": 0})
+
+
 def test_only_pre_norm_has_a_final_norm():
     assert TransformerEncoder(**SMALL, norm="pre").final_norm is not None
     assert TransformerEncoder(**SMALL, norm="input").final_norm is None

@@ -160,11 +160,12 @@ def test_answers_of_byte_level_bpe_begin_and_end_at_the_same_characters(answers)
         assert found["score"][row] == pytest.approx(best["score"], abs=1e-5)
 
 
-def test_a_unigram_tokenizer_splits_texts_pairs_and_words_alike(answers):
+@pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
+def test_other_tokenizers_split_texts_pairs_and_words_alike(kind, answers):
     pytest.importorskip("tokenizers")
     pytest.importorskip("sentencepiece")
     texts = ["a good day", "  two  spaces, don't\n", "[CLS] 中文 ½ 👍🏽", ""]
-    tokenizer = text.train_vocabulary(load_demo_questions().train.texts, "unigram", 350)
+    tokenizer = text.train_vocabulary(load_demo_questions().train.texts, kind, 350)
     reader = text.TokenPreprocessor(tokenizer, text.Packing(["[CLS]"], ["[SEP]"] * 2, ["[SEP]"]), 40)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
     transformer = encoders.TransformerEncoder(tokenizer.vocabulary_size, **sizes)

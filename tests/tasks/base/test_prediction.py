@@ -63,6 +63,13 @@ def test_a_text_that_occurs_several_times_is_computed_once(eagerly, rows):
         assert sum(rows) == different
 
 
+def test_sentences_that_occur_several_times_have_their_logits_each_time(eagerly):
+    model, sentences = tagger(), [["a", "b"], ["good"], ["a", "b"]]
+    found = model.predict(sentences, verbose=0)
+    assert [len(logits) for logits in found] == [2, 1, 2]
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_a_subclass_changes_the_outputs_of_repeated_texts_once(eagerly):
     class Doubled(TextClassifier):
         def predict(self, x, *args, **kwargs):

@@ -157,6 +157,10 @@ def test_nothing_is_changed_by_data_that_cannot_calibrate(model):
     np.testing.assert_array_equal(model.get_layer("logits").get_weights()[0], before[0])
 
 
+def test_rows_without_any_label_are_labels(model):
+    np.testing.assert_array_equal(model.labels.encode([[], []]), np.zeros((2, 3)))
+
+
 def test_a_calibrated_model_has_the_likeliest_temperature_and_keeps_its_answers():
     model = classifier(3)
     texts, labels = examples(64)

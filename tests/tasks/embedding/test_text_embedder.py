@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import WordVectors
-from keras_transfer.encoders import WordVectorEncoder
+from keras_transfer.encoders import ElmoEncoder, WordVectorEncoder
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
@@ -15,7 +15,7 @@ from keras_transfer.losses import (
     TripletLoss,
 )
 from keras_transfer.tasks import TextEmbedder
-from keras_transfer.text import WordPreprocessor, part_batches
+from keras_transfer.text import ElmoPreprocessor, WordPreprocessor, part_batches
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import WORDS, classifier, difference, encoder, ids_of, message, preprocessor
 
@@ -69,6 +69,13 @@ def test_a_classifier_embeds_as_the_embedder_over_its_encoder():
     model = classifier(pooling="mean")
     ours = TextEmbedder(model.encoder, model.preprocessor)
     np.testing.assert_array_equal(model._embedder()(ids_of(model, TEXTS)), ours(ids_of(model, TEXTS)))
+
+
+def test_the_progress_bar_is_that_of_keras(capsys):
+    model = embedder()
+    model.run_eagerly = True
+    model.embed(TEXTS, batch_size=2, verbose=1)
+    assert "3/3" in capsys.readouterr().out
 
 
 def test_similarities_are_the_cosines_of_all_texts_and_vectors():
@@ -335,6 +342,24 @@ def test_one_batch_of_rows_trains_and_the_model_can_be_called_on_rows():
     for _ in range(4):
         model.train_on_batch((TEXTS, OTHERS))
     assert model.test_on_batch((TEXTS, OTHERS)) < before
+
+
+def test_prepared_rows_train_as_raw_ones():
+    model = embedder(CosineSimilarityLoss())
+    labels = np.array([1.0, 0.5, -1.0, 0.0, 1.0])
+    inputs, _ = model.dataset((TEXTS, OTHERS), labels, batch_size=5)[0]
+    expected = model.evaluate((TEXTS, OTHERS), labels, verbose=0)
+    assert model.evaluate(inputs, labels, verbose=0) == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_encoder_of_characters_trains():
+    keras.utils.set_random_seed(0)
+    elmo = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
+    model = TextEmbedder(elmo, ElmoPreprocessor(sequence_length=8))
+    model.compile("sgd", run_eagerly=EAGER)
+    start = model.get_weights()
+    model.fit((TEXTS, OTHERS), verbose=0)
+    assert difference(model.get_weights(), start) > 0
 
 
 def test_an_embedder_survives_keras_files_with_its_loss():
