@@ -8,9 +8,11 @@ import numpy as np
 from keras_transfer.encoders import by_path, quantization_of, quantize_again
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers import serialize_activation
+from keras_transfer.tasks.named_heads import Head
 
 _ACTIVE = "active adapters "
 _OWN = ("encoder", "preprocessor", "name", "scalar_mix")  # Arguments of which `config_of` knows more.
+_PARTS = ("reader", "heads", "labels")  # Attributes of all tasks. An argument of this name is something else.
 
 
 def store_heads(adapters, store):
@@ -49,7 +51,7 @@ def names_of_classes(labels):
 
 def config_of(task):
     """Returns the config of a task."""
-    if "heads" in task.arguments:
+    if any(isinstance(each, Head) for each in keras.tree.flatten(task.arguments.get("heads"))):
         raise ValueError(
             "A file has no symbolic outputs, so a `Task` cannot be loaded from it. Write a subclass whose constructor "
             "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `heads`"
@@ -109,7 +111,9 @@ def _settings_of(task):
     for name, value in task.arguments.items():
         if name in _OWN:
             continue
-        is_own = name in vars(task) or (hasattr(type(task), name) and not hasattr(keras.Model, name))
+        is_own = name not in _PARTS and (
+            name in vars(task) or (hasattr(type(task), name) and not hasattr(keras.Model, name))
+        )
         now = getattr(task, name) if is_own else value
         # Labels of several heads have no names of their own.
         found[name] = value if now is None and name == "label_names" else now
