@@ -29,6 +29,7 @@ from keras_transfer.distribute.replicas import (
     check_scope,
     check_stream,
     factors_of_means,
+    is_replica,
     replicas_of,
     share,
     share_of_loss,

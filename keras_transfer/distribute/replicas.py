@@ -50,6 +50,13 @@ def track_loss(model, loss, weight, count):
     return loss
 
 
+def is_replica():
+    """Returns whether this code is a part of a step on one of several replicas of TensorFlow."""
+    if keras.backend.backend() != "tensorflow" or tf.distribute.in_cross_replica_context():
+        return False
+    return tf.distribute.get_strategy().num_replicas_in_sync > 1
+
+
 def factors_of_means(*counts):
     """Returns the factors of this replica's means, such that the mean over the replicas is that over all rows.
 
@@ -59,11 +66,9 @@ def factors_of_means(*counts):
     Args:
         *counts: Numbers of what each mean is over: of rows, or of words.
     """
-    if keras.backend.backend() == "tensorflow":
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if replicas > 1 and not tf.distribute.in_cross_replica_context():
-            return _factors_and_sums(counts, replicas)[0]
-    return [1.0] * len(counts)
+    if not is_replica():
+        return [1.0] * len(counts)
+    return _factors_and_sums(counts, tf.distribute.get_strategy().num_replicas_in_sync)[0]
 
 
 def _factors_and_sums(counts, replicas):

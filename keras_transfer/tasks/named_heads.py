@@ -6,11 +6,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect, expects, number
 from keras_transfer.core.names import did_you_mean
-from keras_transfer.distribute import factors_of_means
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.distribute import factors_of_means, is_replica
+from keras_transfer.tasks.labels import JointLabels, Labels
 
 
+@expects(weight=number(0))
 @dataclasses.dataclass(frozen=True)
 class Head:
     """A head of a task: its outputs, and the labels from which they learn.
@@ -41,8 +43,11 @@ class NamedLabels(Labels):
     one_of = False
 
     def __init__(self, labels):
+        joint = [name for name, each in labels.items() if isinstance(each, JointLabels)]
+        rule = "`JointLabels` learn from all outputs of a task, so its only head must have them."
+        expect(not joint, rule, heads=joint)
         self.labels = labels
-        self.given = [name for name, each in labels.items() if not each.optional]
+        self.given = [name for name, each in labels.items() if not (each.optional and each.made_inputs)]
 
     @property
     def optional(self):
@@ -123,19 +128,21 @@ class NamedLabels(Labels):
         return 1  # `for_loss` weights the loss of each head separately.
 
     def for_loss(self, x, y, sample_weight):
-        """Returns the labels, and on replicas of TensorFlow weights with which each loss is a mean over all of them."""
+        """Returns the labels and weights of each head. On replicas of TensorFlow, each loss is then a mean over all."""
         names = [name for name in self.labels if name in y]
-        weights = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
-        factors = factors_of_means(*(self.labels[name].weight_of(x, y[name], weights.get(name)) for name in names))
-        if all(isinstance(factor, float) for factor in factors):  # There is one device.
-            return y, sample_weight
-        found = {}
+        given = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
+        found = {name: self.labels[name].for_loss(x, y[name], given.get(name)) for name in names}
+        y = {**y, **{name: labels for name, (labels, _) in found.items()}}
+        weights = {name: of_head for name, (_, of_head) in found.items()}
+        if not is_replica():
+            return y, weights
+        factors = factors_of_means(*(self.labels[name].weight_of(x, y[name], weights[name]) for name in names))
         for name, factor in zip(names, factors):
-            of_head = weights.get(name)
+            of_head = weights[name]
             if of_head is None:
                 of_head = keras.ops.ones(keras.ops.shape(y[name])[: 1 if self.labels[name].places is None else 2])
-            found[name] = factor * keras.ops.cast(of_head, "float32")
-        return y, found
+            weights[name] = factor * keras.ops.cast(of_head, "float32")
+        return y, weights
 
     def decode(self, outputs):
         """Returns a dict of the answers of each head, given what `predict` returns."""

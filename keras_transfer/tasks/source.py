@@ -32,6 +32,7 @@ from keras_transfer.encoders import check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
 from keras_transfer.tasks.checks import check_sizes, require_compiled
 from keras_transfer.tasks.loader_batches import check_elements, first_text, length_of_all, parts_of_batch
+from keras_transfer.tasks.named_heads import NamedLabels
 from keras_transfer.tasks.reader import ALL_ROWS, Reader, check_kind, check_no_windows, input_names, kind_of
 from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.text import check_rows_of_batches, is_text
@@ -112,6 +113,10 @@ def _rows_of(task, method, x, y, sample_weight, in_batches=False):
     Numbers in the batches of a dataset are positions: whether they are names would depend on the rows of a batch.
     """
     check_columns(x, y, sample_weight)
+    if isinstance(sample_weight, Mapping):
+        names = list(task.labels.labels) if isinstance(task.labels, NamedLabels) else []
+        rule = f"`sample_weight` must be an array, or a dict with the weights of each of several heads, {names}."
+        expect(sample_weight.keys() == {*names}, rule, keys=list(sample_weight))
     made = () if isinstance(y, dict) or method.startswith("predict") else task.labels.made_inputs
     columns = _columns_of(task, x, made)
     if columns is None:
@@ -278,8 +283,11 @@ def _batch_arrays(task, columns, y, sample_weight, batch_size, shuffle):
             raise ValueError(
                 "Labels of prepared inputs must be an array. Received: rows of different lengths"
             ) from error
-    sample_weight = None if sample_weight is None else check_weights(to_numpy(sample_weight))
-    given = sorted({**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}.items())
+    if isinstance(sample_weight, Mapping):
+        sample_weight = {name: check_weights(to_numpy(part)) for name, part in sample_weight.items()}
+    elif sample_weight is not None:
+        sample_weight = check_weights(to_numpy(sample_weight))
+    given = sorted({**columns, **_by_head("y", y), **_by_head("sample_weight", sample_weight)}.items())
     rows = {name: column.shape[0] if column.ndim else None for name, column in given if column is not None}
     rule = "Inputs, labels and sample weights must have the same number of rows."
     expect(len(set(rows.values())) == 1, rule, rows=rows)
@@ -290,6 +298,11 @@ def _batch_arrays(task, columns, y, sample_weight, batch_size, shuffle):
     in_parts = any(column.ndim > ranks.get(name, column.ndim) for name, column in columns.items())
     options = {"batch_size": batch_size, "shuffle": shuffle, "lengths": [length]}
     return Batches.of(columns, y, sample_weight, Contents(Layout("parts" if in_parts else None)), **options)
+
+
+def _by_head(name, values):
+    """Returns labels or weights of rows by their name in errors, those of several heads one by one."""
+    return {f"{name}[{head!r}]": part for head, part in values.items()} if isinstance(values, dict) else {name: values}
 
 
 def _complete(task, method, data, class_weight=None):
@@ -517,7 +530,7 @@ def _prepare_metrics(task, data):
     that the task makes.
     """
     if keras.backend.backend() == "tensorflow":
-        if data.spec is not None:
-            build_metrics(task, data.spec[1])
+        if (spec := data.spec) is not None:
+            build_metrics(task, spec[1])
     elif data.is_read_once:
         build_for_step(task, data.first[0])  # Otherwise, Keras takes the first batch for this.

@@ -195,6 +195,8 @@ class Task(
             )
         check_preprocessor(encoder, reader)
         several = isinstance(heads, dict)
+        weight = 1 if several else heads.weight
+        expect(weight == 1, "Only one of several heads has a `weight`. A single one has none.", weight=weight)
         outputs = {name: head.outputs for name, head in heads.items()} if several else heads.outputs
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         self.reader = reader

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import ClassNames, Head, Labels, Numbers, Reader, Task, TextClassifier
+from keras_transfer.tasks.labels import JointLabels
+from keras_transfer.tasks.token_classifier import WordTags
+from keras_transfer.tasks.token_targets import NextTokens
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 TEXTS = ["a b", "good", "bad"]
@@ -27,6 +30,21 @@ def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path):
     same = keras.saving.load_model(tmp_path / "mine.keras")
     assert type(same.schedule) is type(rate) and same.schedule.get_config() == rate.get_config()
     np.testing.assert_array_equal(same.predict(["a b"], verbose=0), model.predict(["a b"], verbose=0))
+
+
+@keras.saving.register_keras_serializable("mine")
+class Named(Task):
+    """A task with arguments that every task has as attributes."""
+
+    def __init__(self, encoder, preprocessor=None, *, heads=2, labels=("no", "yes"), name=None):
+        outputs = keras.layers.Dense(len(labels))(encoder.output["pooled_output"])
+        super().__init__(encoder, Reader(preprocessor), Head(outputs, ClassNames(list(labels))), name=name)
+
+
+def test_an_argument_may_have_the_name_of_an_attribute_of_all_tasks(tmp_path):
+    Named(encoder(), heads=3, labels=["a", "b", "c"]).save(tmp_path / "named.keras")
+    same = keras.saving.load_model(tmp_path / "named.keras")
+    assert same.arguments["heads"] == 3 and same.label_names == ["a", "b", "c"]
 
 
 class Two(Task):
@@ -73,6 +91,66 @@ def test_two_heads_over_one_tensor_have_their_weights_unless_compile_receives_ot
         found = model.evaluate(TEXTS, labels, verbose=0, return_dict=True)
         expected = own * found["label_loss"] + others * found["teacher_loss"]
         assert found["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_loss_of_several_heads_needs_no_inputs():
+    model = Student(encoder(), preprocessor())
+    model.compile("sgd")
+    outputs, labels = model(model.reader.inputs(TEXTS)), {"label": np.array([1, 0, 1]), "teacher": np.zeros((3, 2))}
+    found = float(model.compute_loss(y=labels, y_pred=outputs))
+    assert found == pytest.approx(model.evaluate(TEXTS, labels, verbose=0, return_dict=True)["loss"], rel=1e-5)
+
+
+class Tagger(Task):
+    """A label for each token, and a class for each text."""
+
+    def __init__(self, encoder):
+        tags = keras.layers.Dense(3, name="tags")(encoder.output["sequence_output"])
+        topic = keras.layers.Dense(2, name="topic")(encoder.output["pooled_output"])
+        heads = {"tags": Head(tags, WordTags(["a", "b", "c"])), "topic": Head(topic, ClassNames(["bad", "good"]))}
+        super().__init__(encoder, Reader(None), heads)
+
+
+def test_a_head_whose_targets_nothing_draws_needs_labels():
+    made = encoder()
+    heads = {name: Head(made.output["sequence_output"], NextTokens(8)) for name in ("first", "second")}
+    model = Task(made, Reader(preprocessor()), heads)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="`fit` requires labels"):
+        model.fit(TEXTS, verbose=0)
+
+
+def test_each_of_several_heads_has_its_own_form_of_labels_and_weights():
+    model = Tagger(encoder())
+    ids = {name: np.ones((2, 3), "int32") for name in model.input}
+    ignored, weights = -100, np.array([1.0, 0.0])
+    labels = {"tags": np.array([[0, 2, ignored], [1, ignored, ignored]]), "topic": np.array([0, 1])}
+    own = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    model.compile("sgd", loss={"tags": own})
+    expected = model.evaluate(ids, labels, sample_weight=weights, verbose=0, return_dict=True)
+    assert np.isfinite(expected["loss"]) and expected["tags_loss"] > 0
+    both = model.evaluate(ids, labels, sample_weight={"tags": weights, "topic": weights}, verbose=0, return_dict=True)
+    assert both["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    for wrong, message in (
+        ({"tags": weights}, r"of each of several heads, \['tags', 'topic'\]. Received: keys=\['tags'\]"),
+        ({"tags": weights[:1], "topic": weights}, "same number of rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(ids, labels, sample_weight=wrong, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda outputs: Head(outputs, Numbers(), weight=-1), "`weight` must be a number at least 0"),
+        (lambda outputs: Head(outputs, Numbers(), weight=0.5), "A single one has none. Received: weight=0.5"),
+        (lambda outputs: {"a": Head(outputs, JointLabels())}, r"only head must have them. Received: heads=\['a'\]"),
+    ],
+)
+def test_what_would_be_ignored_in_heads_is_an_error(make, message):
+    made = encoder()
+    with pytest.raises(ValueError, match=message):
+        Task(made, Reader(None), make(made.output["pooled_output"]))
 
 
 @keras.saving.register_keras_serializable("mine")
