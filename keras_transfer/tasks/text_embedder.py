@@ -1,6 +1,5 @@
 """Text embeddings: vectors of texts, search, and training on texts that belong together."""
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +54,8 @@ class EmbedderReader(Reader):
         return is_text(x)
 
     def check(self, x, method):
-        if method in ("fit", "evaluate") and self.accepts(x) and not isinstance(x, tuple):
+        learns = method != "dataset" and not method.startswith("predict")
+        if learns and self.accepts(x) and not isinstance(x, tuple):
             raise ValueError(
                 f"`{method}` expects rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
                 f"Received: {type(x).__name__} of one text per row"
@@ -93,12 +93,11 @@ class SimilarityLabels(Labels):
         return MultipleNegativesRankingLoss()
 
     def checked_loss(self, loss):
-        found = keras.losses.get(loss) if isinstance(loss, str) and loss != "auto" else loss
-        is_loss = isinstance(found, (keras.losses.Loss, types.FunctionType))
-        is_of_keras = is_loss and found.__module__.startswith("keras.")
+        loss = super().checked_loss(loss)
+        is_of_keras = getattr(keras.losses.get(loss), "__module__", "").startswith("keras.")
         rule = "`loss` must compare the vectors of a row: `keras_transfer.losses.MultipleNegativesRankingLoss()`."
         expect(not is_of_keras, rule, loss=loss)
-        return super().checked_loss(loss)
+        return loss
 
     def check(self, labels, loss=None):
         if loss is not None and not getattr(loss, "takes_labels", True):
@@ -261,6 +260,7 @@ class TextEmbedder(Task):
             data = self.reader.batches(with_prompt(data, prompt), None, batch_size=batch_size or 32, shuffle=False)
         return check_numbers(np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32"))
 
+    @expects()
     def similarity(self, first: Any, second: Any, *, verbose: str | int = 0) -> np.ndarray:
         """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
 

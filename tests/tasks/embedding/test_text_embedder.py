@@ -407,7 +407,10 @@ def test_class_weights_and_a_name_as_the_encoder_are_errors():
     model = embedder(MultipleNegativesRankingLoss())
     found = message(lambda: model.fit((TEXTS, OTHERS), class_weight={0: 1.0}))
     assert "`class_weight` requires labels that are classes" in found
-    for loss in ("mse", keras.losses.MeanSquaredError(), keras.losses.cosine_similarity):
+    of_keras = ("mse", keras.losses.MeanSquaredError(), keras.losses.MeanSquaredError, keras.losses.cosine_similarity)
+    for loss in of_keras:
         assert "`loss` must compare the vectors of a row" in message(lambda loss=loss: model.compile("sgd", loss))
+    assert "Unknown loss." in message(lambda: model.compile("sgd", "focl"))
+    assert "`train_on_batch` expects rows of several texts" in message(lambda: model.train_on_batch(TEXTS))
     assert "Use `from_pretrained(...)`" in message(lambda: TextEmbedder("minilm-l6"))
     assert "`pooling` must be one of ('pooled', 'first'" in message(lambda: embedder(pooling="avg"))
