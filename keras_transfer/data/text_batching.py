@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.core.arrays import as_column, whole_column
-from keras_transfer.core.expect import expect, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.data.batching import Batches, Contents
 from keras_transfer.data.layout import Layout, count_texts, fit_to, preprocess_texts, real_lengths
 from keras_transfer.data.planning import MAX_LENGTHS
 from keras_transfer.text.inputs import check_batch_size, to_columns, to_list
 
 
+@expects()
 def batches(
     x: Any,
     y: Any = None,
@@ -98,6 +99,7 @@ def _batches(texts, kind, y, preprocessor, sample_weight=None, width=None, lengt
     return Batches.of(inputs, y, sample_weight, Contents(Layout(kind)), lengths=lengths, **options)
 
 
+@expects()
 def part_batches(
     x: tuple,
     y: Any = None,

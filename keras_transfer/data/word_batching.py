@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_transfer.core.arrays import row_weights
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.data.batching import UNUSED, Batches, Contents
 from keras_transfer.data.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.data.layout import preprocess_words
@@ -12,6 +12,7 @@ from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
 from keras_transfer.text.preprocessor import check_word_level
 
 
+@expects()
 def word_batches(
     x: Sequence[Sequence[str]],
     y: Sequence | None = None,

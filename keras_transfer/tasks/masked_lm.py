@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import expect, integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.encoders import dense_on, encode
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking
@@ -49,6 +49,7 @@ class FillsMasks(InContext):
 
     # === Prediction ===
 
+    @expects()
     def fill_mask(self, texts: Any, *, k: int = 5, batch_size: int = 32) -> list[list[list[tuple[str, float]]]]:
         """Returns the most likely tokens for the mask tokens in texts.
 

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import choice_batches, choice_columns
 from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks.card_facts import Purpose
@@ -155,6 +155,7 @@ class MultipleChoice(PooledTask):
         logits = super().call(inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
 
+    @expects()
     def predict_choices(
         self, x: tuple[Any, Any], *, batch_size: int | None = None, verbose: str | int = 0
     ) -> list[str]:

@@ -174,6 +174,7 @@ class TextClassifier(PooledTask):
 
     # === Prediction ===
 
+    @expects()
     def predict_proba(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> np.ndarray:
         """Returns the probabilities of the classes.
 
@@ -197,6 +198,7 @@ class TextClassifier(PooledTask):
         """
         return check_numbers(self._probabilities(self.predict(_as_list(x), batch_size=batch_size, verbose=verbose)))
 
+    @expects()
     def predict_labels(
         self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0
     ) -> list[str] | list[list[str]]:

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_numpy
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import UNUSED, checked_names, word_batches
 from keras_transfer.encoders import initializer_on
 from keras_transfer.keras_internals import has_metrics
@@ -254,6 +254,7 @@ class TokenClassifier(Task):
 
     # === Prediction ===
 
+    @expects()
     def predict_words(
         self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0
     ) -> list[list[tuple[str, str]]]:
@@ -285,6 +286,7 @@ class TokenClassifier(Task):
             for words, of_words in zip(sentences, labels)
         ]
 
+    @expects()
     def predict_entities(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> list[list[Entity]]:
         """Returns the entities in texts, with their places in the characters of the text.
 
