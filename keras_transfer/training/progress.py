@@ -1,5 +1,6 @@
 """The progress of a run: where it is, what Keras does not tell callbacks, and cleaning up when it ends or fails."""
 
+import contextlib
 import logging
 import math
 import warnings
@@ -71,9 +72,10 @@ class Progress(keras.callbacks.Callback):
 
     def __exit__(self, *error):
         self._return()  # `fit` may have failed before the run.
-        for callback in self.callbacks:
-            if isinstance(callback, RunCallback):
-                callback.close()
+        with contextlib.ExitStack() as closing:  # Each is closed, even if another one fails, and the first one first.
+            for callback in reversed(self.callbacks):
+                if isinstance(callback, RunCallback):
+                    closing.callback(callback.close)
 
     # === What Keras calls ===
 
@@ -128,12 +130,21 @@ class RunCallback(keras.callbacks.Callback):
 
     @property
     def progress(self):
-        """The `Progress` of the run. Without the one of a task's `fit`, this callback makes one and reports to it."""
+        """The `Progress` of the run."""
         self.params = {} if self.params is None else self.params  # Somebody calls the methods without `fit`.
+        self._begin_progress()
+        return self.params["progress"]
+
+    def set_params(self, params):
+        super().set_params(params)
+        if params is not None and self.model is not None:
+            self._begin_progress()  # When a run begins, and so in the first callback, which is called before the others.
+
+    def _begin_progress(self):
+        """Makes a `Progress` to which this callback reports, unless the run has one."""
         if "progress" not in self.params:
             Progress(reporter=self).set_params(self.params)
             self.params["progress"].set_model(self.model)
-        return self.params["progress"]
 
     def on_epoch_begin(self, epoch, logs=None):
         if self.progress.reporter is self:

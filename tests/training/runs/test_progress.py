@@ -2,6 +2,7 @@
 
 import inspect
 
+import keras
 import pytest
 
 import keras_transfer as kt
@@ -72,6 +73,41 @@ def test_each_event_of_a_plain_fit_reaches_the_progress_once(tmp_path, monkeypat
     (progress,) = made
     assert progress.events == {"epochs": 2, "batches": 2 * BATCHES}
     assert progress.count == 2 * BATCHES and callbacks[1].seen == callbacks[2].seen
+
+
+def test_a_callback_before_the_one_that_resumes_the_run_reads_what_a_later_one_reads(tmp_path):
+    crash(tmp_path, BATCHES + 5, make=linear)
+    watch, other = Watch(), Watch()
+    fit(linear(), watch, TrainingCheckpoint(tmp_path), other, epochs=2)
+    assert watch.seen == other.seen == [(1, 5, place, BATCHES + place) for place in range(6, BATCHES + 1)]
+
+
+def test_the_next_stage_does_not_begin_at_the_end_of_an_epoch_that_was_resumed(tmp_path):
+    def stages():
+        return kt.callbacks.StagedTraining([kt.callbacks.Stage("all", epochs=1) for _ in range(3)])
+
+    crash(tmp_path, BATCHES + 5, make=linear, callbacks=[stages()])
+    callback, seen = stages(), []
+    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append((epoch, callback.stage)))
+    fit(linear(), callback, TrainingCheckpoint(tmp_path), note)
+    assert seen == [(1, 1), (2, 2)]
+
+
+class Closes(RunCallback):
+    """Fails when it is closed."""
+
+    closed = False
+
+    def close(self):
+        self.closed = True
+        raise RuntimeError("close")
+
+
+def test_all_callbacks_are_closed_even_if_this_fails_for_some():
+    callbacks = [Closes(), Closes()]
+    with pytest.raises(RuntimeError, match="close"), Progress(callbacks=callbacks):
+        pass
+    assert all(callback.closed for callback in callbacks)
 
 
 def subclasses(kind):
