@@ -101,10 +101,12 @@ class CheckpointFolder:
 
     def close(self):
         """Waits for the last training checkpoint, whose error was logged when it occurred, and unlocks the folder."""
-        with contextlib.suppress(OSError):
-            self._result()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            with contextlib.suppress(OSError):
+                self._result()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
 
 
 def _in_background(function):

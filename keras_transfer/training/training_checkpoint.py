@@ -249,10 +249,11 @@ class TrainingCheckpoint(RunCallback):
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
-        for part in (self._files, self._state, self._signals):  # Signals are caught until everything is written.
-            if part is not None:
-                part.close()
+        parts = [part for part in (self._signals, self._state, self._files) if part is not None]
         self._fitted = self._files = self._state = self._signals = self._resume = None
+        with contextlib.ExitStack() as closing:  # From the last one on: signals are caught until everything is written.
+            for part in parts:
+                closing.callback(part.close)
 
     def get_config(self):
         config = {name: getattr(self, name) for name in ("save_every", "keep", "background")}

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import signal
 import threading
 
 import keras
@@ -409,6 +410,20 @@ def test_a_write_that_fails_in_the_background_ends_the_run_and_keeps_earlier_che
         fit(linear(), checkpoint, Crash(13), epochs=2)
     assert "A training checkpoint was not written: [Errno 28] full" in caplog.text
     assert bytes_of(tmp_path) == before
+
+
+def test_any_error_in_the_background_leaves_neither_a_locked_folder_nor_a_caught_signal(tmp_path, monkeypatch):
+    def fail(*args):
+        raise TypeError("no JSON")
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(checkpoint_files, "write", fail)
+    with pytest.raises(TypeError, match="no JSON"), TrainingCheckpoint(tmp_path, save_every=4, background=True) as one:
+        fit(linear(), one, Crash(5), epochs=1)
+    assert signal.getsignal(signal.SIGTERM) == before
+    monkeypatch.undo()
+    fit(linear(), TrainingCheckpoint(tmp_path), epochs=1)
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
 
 
 def test_a_run_that_fails_ends_after_its_checkpoint_is_written(tmp_path, monkeypatch):
