@@ -40,7 +40,7 @@ class HuggingFaceFolder(Format):
     Attributes:
         modules: `Modules`. The folder of the encoder, which has a folder of its own in sentence-transformers, and what
             comes after it.
-        architecture: `Architecture`, or None for a folder that KerasHub converts.
+        architecture: `Architecture`, or None for a folder that KerasHub converts, of which only `headers` reads more.
     """
 
     recognises = staticmethod(recognises)
@@ -55,6 +55,7 @@ class HuggingFaceFolder(Format):
         return _readers(self.modules.folder)
 
     def encoder(self, cls, overrides, **wanted):
+        self._check_architecture()
         pooling, remarks = self.modules.of_encoder()
         generation = self.modules.folder / _GENERATION
         settings = read_json(generation) if generation.exists() else None
@@ -64,9 +65,17 @@ class HuggingFaceFolder(Format):
         return encoder, found
 
     def preprocessor(self, word_level=False, **overrides):
+        self._check_architecture()
         preprocessor = build_preprocessor(self.architecture, self.modules.folder, **overrides)
         check_lowercase(self.modules.folder, preprocessor)
         return preprocessor
+
+    def _check_architecture(self):
+        rule = (
+            f"KerasHub, which does not know the modules of {self.folder}, loads the encoder in {self.modules.folder} "
+            "alone. Pass that folder."
+        )
+        expect(self.architecture is not None, rule, self.config.get("model_type"))
 
     def embedder(self):
         self.modules.read_tensors = _readers

@@ -103,6 +103,15 @@ def test_an_invalid_list_of_modules_is_an_error(text, tmp_path):
     assert_error(tmp_path, r"modules.json")
 
 
+def test_modules_over_an_encoder_that_only_keras_hub_loads_are_an_error(tmp_path):
+    (tmp_path / "Transformer").mkdir()
+    write_config(tmp_path / "Transformer", model_type="gemma")
+    (tmp_path / "modules.json").write_text(json.dumps([{"path": "Transformer", "type": "x.Transformer"}]))
+    assert_error(tmp_path, r"loads the encoder in .*Transformer alone", "Received: 'gemma'")
+    with pytest.raises(CheckpointError, match="loads the encoder in .*Transformer alone"):
+        checkpoints.load_preprocessor(tmp_path)
+
+
 def test_a_sentence_transformer_without_its_pooling_is_an_error(tmp_path):
     types = [{"path": path, "type": f"x.{path}"} for path in ("Transformer", "Pooling")]
     write_bert(tmp_path / "Transformer")
