@@ -88,6 +88,7 @@ def _read_lines(path):
 
 def _lines_of(file, path):
     """Yields lines as bytes, or raises an error with the name of the file for a too long line or a cut gzip file."""
+    rule = f"Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file."
     for number in itertools.count(1):
         try:
             line = file.readline(MAX_LINE + 1)
@@ -95,7 +96,6 @@ def _lines_of(file, path):
             raise incomplete(path, error) from None
         if not line:
             return
-        rule = f"Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file."
         expect(len(line) <= MAX_LINE, rule, received="a longer one", where=f"{path}, line {number}")
         yield line
 
@@ -127,7 +127,8 @@ def _of_json_lines(path, text_column):
 
 def _of_table(path, text_column):
     table = Table(path, columns=[text_column])
-    _check_column(text_column, table.names, path)
+    if table.names:  # A list of objects may be empty.
+        _check_column(text_column, table.names, path)
     for number, row in table:
         yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
 

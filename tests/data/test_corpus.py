@@ -365,6 +365,11 @@ def file(path, content):
     return path
 
 
+def test_a_list_without_objects_among_files_has_no_documents(tmp_path):
+    files = [file(tmp_path / "a.json", b"[]"), file(tmp_path / "b.json", b'[{"text": "a b"}]')]
+    assert content(build(tmp_path / "c", files)) == content(build(tmp_path / "d", ["a b"]))
+
+
 test_mistakes_of_building_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3, position=0"),
     (
