@@ -138,7 +138,7 @@ class RunCallback(keras.callbacks.Callback):
     def set_params(self, params):
         super().set_params(params)
         if params is not None and self.model is not None:
-            self._begin_progress()  # When a run begins, and so in the first callback, which is called before the others.
+            self._begin_progress()  # The first callback does, because it is called before the others.
 
     def _begin_progress(self):
         """Makes a `Progress` to which this callback reports, unless the run has one."""
