@@ -128,7 +128,10 @@ def _batches(model, x, y, sample_weight):
         f"A `{type(model).__name__}` hides other tokens in each epoch, so its lower layers must run again. Use "
         "`freeze`, or prepared inputs with targets."
     )
-    expect(not (batches.contents.makes_labels and isinstance(model.labels, HiddenTokens)), rule, x=type(x).__name__)
+    hides = batches.contents.makes_labels and any(
+        isinstance(each.labels, HiddenTokens) for each in model.heads.values()
+    )
+    expect(not hides, rule, x=type(x).__name__)
     return batches
 
 

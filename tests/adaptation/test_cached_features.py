@@ -16,7 +16,7 @@ from keras_transfer.adaptation import (
     set_active_adapter,
 )
 from keras_transfer.serving import export
-from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
+from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, TextClassifier, TokenClassifier
 from keras_transfer.text import batches
 from tests.adaptation import cached
 from tests.adaptation.cached import largest_difference, values
@@ -217,6 +217,14 @@ def masked_lm():
     return freeze(MaskedLM(encoder, tiny.preprocessor()), below="block_1")
 
 
+def bert_pretraining():
+    return freeze(BertPretraining(tiny.encoder(num_layers=2), tiny.preprocessor()), below="block_1")
+
+
+def pairs(model):
+    return model.dataset((cached.TEXTS, cached.TEXTS), [0] * len(cached.TEXTS))
+
+
 def texts_alone(model):
     return cached.TEXTS
 
@@ -247,6 +255,7 @@ def nothing_trains():
         (nothing_trains, cached.texts, "head", "Some weights must be trainable from 'head' up"),
         (None, lambda model: keras.utils.PyDataset(), "block_1", "must be in memory.*Received: x=a PyDataset"),
         (masked_lm, texts_alone, "block_1", "hides other tokens in each epoch"),
+        (bert_pretraining, pairs, "block_1", "hides other tokens in each epoch"),
         (
             lambda: keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]),
             lambda model: None,
