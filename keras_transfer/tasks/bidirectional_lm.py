@@ -290,7 +290,8 @@ class WordsOnBothSides(JointLabels, TokenTargets):
         return [Mean(share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0))), ops.sum(counts))]
 
     def update_metrics(self, x, y, y_pred, sample_weight):
-        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))  # over all words of both directions
+        """Updates the perplexity, over all words of both directions."""
+        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))
 
     def count_of(self, x, y, sample_weight):
         return self.places.count(x, y, sample_weight)

@@ -105,7 +105,8 @@ class DataMethods(_Task):
                 `"balanced"`, which gives all classes the same total weight. For a `TextClassifier`, and for the words
                 of a `TokenClassifier`. Defaults to `None`.
             sample_weight: Array of floats `[rows]` of at least 0. Weights of the rows in the loss, which are multiplied
-                by those of the classes. Defaults to `None`.
+                by those of the classes. For several heads, also a dict with an array for each of them. Defaults to
+                `None`.
             **kwargs: Other arguments of `keras.Model.fit`, such as `initial_epoch` or `steps_per_epoch`.
 
         Returns:

@@ -133,7 +133,7 @@ class DialogueReader(NextTokenReader):
 
 
 class Replies(JointLabels, NextTokens):
-    """The tokens of replies, from which one head learns, and the other that the last candidate is the right one."""
+    """The tokens of replies, from which the logits learn. The scores learn that the last candidate is the right one."""
 
     def __init__(self, count, next_utterance_weight):
         super().__init__(count)

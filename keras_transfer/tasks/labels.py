@@ -382,9 +382,10 @@ class Mean(NamedTuple):
 
 
 class JointLabels(Labels):
-    """Labels from which several heads learn, with losses and metrics of their own instead of those of `compile`.
+    """Labels with losses and metrics of their own, which depend on the inputs and on all outputs of the task.
 
-    The losses may depend on the inputs and on the outputs of other heads. The task has the metrics as attributes.
+    They are the labels of the only head, and `compile` receives no losses or metrics. The task has the metrics as
+    attributes.
     """
 
     def compiled(self, loss, metrics, weighted_metrics):
@@ -398,12 +399,12 @@ class JointLabels(Labels):
         return None, None, None
 
     def means(self, x, y, y_pred, sample_weight):
-        """Returns a list of the `Mean`s whose sum is the loss of a batch."""
-        raise NotImplementedError
+        """Returns a list of the `Mean`s whose weighted sum is the loss of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `means`.")
 
     def update_metrics(self, x, y, y_pred, sample_weight):
         """Updates the metrics with a batch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must implement `update_metrics`.")
 
     def count_of(self, x, y, sample_weight):
         return _count_rows(x)

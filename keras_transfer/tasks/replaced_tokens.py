@@ -26,7 +26,7 @@ from keras_transfer.tasks.token_targets import HiddenTokens
 
 
 class ReplacedTokens(JointLabels, HiddenTokens):
-    """The hidden tokens, from which the generator learns, and the discriminator which real tokens it has replaced."""
+    """The hidden tokens, from which the generator learns. The discriminator learns which tokens it has replaced."""
 
     def __init__(self, count, objective, discriminator_weight):
         super().__init__(count, objective)

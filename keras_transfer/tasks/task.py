@@ -303,8 +303,9 @@ class Task(
             optimizer: Keras optimizer or its name. Defaults to `"auto"`, which is also `"adamw"`: a `FusedAdamW` with
                 half of the encoder's `default_learning_rate`, since the rate stays constant. For all-MiniLM-L6-v2, it
                 is 5e-5.
-            loss: Keras loss or function that expects logits, or the name of a loss of Keras or of the task. Defaults to
-                `"auto"`, the loss of the task.
+            loss: Keras loss or function that expects logits, or the name of a loss of Keras or of the task. For several
+                heads, also a dict with their names: a head without an entry has its default loss, and one with `None`
+                does not train. Defaults to `"auto"`, the loss of the task.
             metrics: List of Keras metrics, or of names of metrics of Keras or of the task, or a single one. Defaults to
                 `"auto"`, the metrics of the task, or the accuracy if those do not accept the labels of the loss.
             weighted_metrics: List of metrics, as for `metrics`, that are weighted by `sample_weight` or `class_weight`.
