@@ -52,9 +52,9 @@ def as_column(values, name, count):
     except ValueError as error:
         advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
-    given = len(values) if values.ndim else values.item()
-    rule, received = f"The number of {name} must equal the number of texts.", f"{given!r} {name}, {count} texts"
-    expect(values.ndim and given == count, rule, received=received)
+    rule = f"The number of {name} must equal the number of texts."
+    expect(values.ndim, rule, values, texts=count)
+    expect(len(values) == count, rule, received=f"{len(values)} {name}, {count} texts")
     return check_weights(values) if name == "sample weights" else values
 
 
