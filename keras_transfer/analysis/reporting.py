@@ -9,12 +9,13 @@ import numpy as np
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import multi_hot, positions_of
 from keras_transfer.tasks import Task, count_rows
 from keras_transfer.text import is_text, to_columns
 
 
+@expects()
 def report(
     model: Any,
     x: Any,

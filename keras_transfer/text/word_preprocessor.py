@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.lazy import tf
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, HasTokenizer, WordLevelPreprocessor, pad_words
 from keras_transfer.text.strings.splitting import split_words
@@ -92,6 +92,7 @@ class WordPreprocessor(HasTokenizer, WordLevelPreprocessor):
     ```
     """
 
+    @expects()
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,

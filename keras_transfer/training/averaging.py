@@ -43,6 +43,7 @@ class NTASGD(keras.optimizers.SGD):
     Source: https://arxiv.org/abs/1708.02182, section 3.
     """
 
+    @expects()
     def __init__(self, learning_rate: Any = 30.0, **kwargs: Any) -> None:
         ema, rule = kwargs.get("use_ema"), "`use_ema` must be False, because NTASGD keeps its own mean. Leave it out."
         expect(not ema, rule, use_ema=ema)

@@ -99,6 +99,7 @@ class GradualUnfreezing(_OfEqualLength):
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
+    @expects()
     def __init__(
         self,
         *,
@@ -143,6 +144,7 @@ class ChainThaw(_OfEqualLength):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
+    @expects()
     def __init__(self, *, epochs: int | None = None, steps: int | None = None, fraction: float | None = None) -> None:
         super().__init__(epochs, steps, fraction)
 

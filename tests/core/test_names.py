@@ -23,7 +23,7 @@ from keras_transfer import (
     wrappers,
 )
 from keras_transfer.adaptation.adapters.adapters import get_adapters
-from keras_transfer.callbacks import GradualUnfreezing
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
 from keras_transfer.core.names import equivalent, tables_of_names
 from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.optimizers.schedules import OneCycle, WarmupCosine
@@ -146,6 +146,11 @@ test_an_argument_of_another_library_is_one_error_that_names_the_function_and_wha
     (lambda: datasets.read_table("x.csv", target="y"), "`read_table` ... Pass `label_column=...`."),
     (lambda: experiments.compare(classifier, {}, {}, num_seeds=2), "`compare` ... Pass `seeds=...`."),
     (lambda: text.BertPreprocessor(tiny.VOCABULARY, do_lower_case=1), "`BertPreprocessor` ... Pass `lowercase=...`."),
+    (lambda: text.WordPreprocessor(vocab=["a"]), "`WordPreprocessor` has no argument `vocab`. Pass `vocabulary=...`."),
+    (lambda: text.UnigramTokenizer(vocab=["a"]), "`UnigramTokenizer` has no argument `vocab`. Pass `vocabulary=...`."),
+    (lambda: GradualUnfreezing(num_epochs=1), "`GradualUnfreezing` ... Pass `epochs=...`."),
+    (lambda: ChainThaw(num_epochs=1), "`ChainThaw` has no argument `num_epochs`. Pass `epochs=...`."),
+    (lambda: adaptation.IA3(target_modules=["query"]), "`IA3` has no argument `target_modules`. Pass `targets=...`"),
     (lambda: adaptation.LoRA(r=8), "`LoRA` has no argument `r`. Pass `rank=...`. Received: r=8"),
     (
         lambda: WarmupCosine(1e-3, 10, warmup_ratio=0.1),

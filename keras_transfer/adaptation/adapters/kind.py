@@ -94,7 +94,7 @@ def register_kind(**names):
     def register(cls):
         rules = [getattr(base.__init__, "rules", {}) for base in reversed(cls.__mro__[1:])]
         cls = dataclasses.dataclass(frozen=True)(cls)  # Its constructor is new, and has the rules of its bases.
-        cls = expects(**{name: rule for each in rules for name, rule in each.items()})(cls) if any(rules) else cls
+        cls = expects(**{name: rule for each in rules for name, rule in each.items()})(cls)
         keras.saving.register_keras_serializable(package="keras_transfer")(cls)
         _CLASSES[cls.__name__] = cls
         KINDS.update({name: functools.partial(cls, **arguments) for name, arguments in names.items()})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expects
 from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.strings.byte_pairs import make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import normalize, replace_newer
@@ -50,6 +51,7 @@ class GPTTokenizer(BPETokenizer):
 
     outer_space = " $"
 
+    @expects()
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,

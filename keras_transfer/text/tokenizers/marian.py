@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expects
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 
 
@@ -46,6 +47,7 @@ class MarianTokenizer(UnigramTokenizer):
 
     has_own_targets = True
 
+    @expects()
     def __init__(
         self,
         model: bytes | str | os.PathLike | None = None,

@@ -11,7 +11,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.lazy import constants, tf
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
@@ -95,6 +95,7 @@ class UnigramTokenizer(Tokenizer):
     vocabulary_file = "pieces.txt"
     outer_space = "^ "
 
+    @expects()
     def __init__(
         self,
         model: bytes | str | os.PathLike | None = None,
