@@ -53,8 +53,8 @@ def as_column(values, name, count):
         advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
     rule = f"The number of {name} must equal the number of texts."
-    expect(values.ndim, rule, values, texts=count)
-    expect(len(values) == count, rule, received=f"{len(values)} {name}, {count} texts")
+    found = f"{len(values)} {name}" if values.ndim else values.item()
+    expect(values.shape[:1] == (count,), rule, received=f"{found}, {count} texts")
     return check_weights(values) if name == "sample weights" else values
 
 

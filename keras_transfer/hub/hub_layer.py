@@ -53,8 +53,7 @@ class HubLayer(keras.layers.Layer):
             batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
         sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
-        **kwargs: `name`, and, as in Keras 2, `dtype` (of inputs that the module does not specify) and `input_shape`
-            (not needed).
+        **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
 
     Inputs: What the module expects: strings `[batch]`, a dict of token ids `[batch, length]` and so on. Lists of Python
         values are converted.
@@ -340,9 +339,17 @@ def _averaged_statistics():
 
 
 def _input_dtype(module, given):
-    """Returns the dtype of a module's first input, or `given` if the module does not specify it."""
+    """Returns the dtype of a module's first input, or `given` if the module does not specify it.
+
+    The configs of `hub.KerasLayer` contain float32, the default of Keras 2, for all modules. Here it is ignored.
+    """
     dtypes = [spec.dtype.name for spec in keras.tree.flatten(module.input_specs)]
-    return dtypes[0] if dtypes else keras.backend.standardize_dtype(given or "float32")
+    given = keras.backend.standardize_dtype(given or "float32")
+    if not dtypes:
+        return given
+    fits = given in ("float32", *dtypes)
+    expect(fits, f"The module expects {describe(module.input_specs[0])}.", dtype=given)
+    return given if given in dtypes else dtypes[0]
 
 
 def _group(name):

@@ -25,6 +25,14 @@ class Places:
 
     Labels with one class for each word or token have such an object as `places`. Losses, means over batches and
     replicas, and class weights ask it.
+
+    Example:
+    ```python
+    class Tags(keras_transfer.tasks.ClassNames):
+        places = keras_transfer.tasks.Places()
+
+    Tags.places.count(None, np.array([[1, 0, -1]]), None)  # 2
+    ```
     """
 
     by_weight = False

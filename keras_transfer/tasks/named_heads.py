@@ -25,6 +25,15 @@ class Head:
         labels: `Labels`, such as `ClassNames`. What `y` is, and the loss and the metrics for it.
         weight: Float. Factor of the loss of one of several heads, unless `compile` receives `loss_weights`. Defaults to
             `1.0`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.BertEncoder(30, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    logits = keras.layers.Dense(2, name="logits")(encoder.output["pooled_output"])
+    head = keras_transfer.tasks.Head(logits, keras_transfer.tasks.ClassNames(["bad", "good"]))
+    task = keras_transfer.tasks.Task(encoder, keras_transfer.tasks.TextReader(None), head)
+    task.label_names  # ["bad", "good"]
+    ```
     """
 
     outputs: Any

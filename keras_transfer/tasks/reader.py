@@ -38,6 +38,12 @@ class Reader:
         instead_of_call: String. What answers for raw data if the model cannot be called on it, since a row of the user
             may have several rows of inputs, or needs targets. `None` if it can.
         fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good"], sequence_length=8)
+    keras_transfer.tasks.Reader(preprocessor).accepts(["good", "good good"])  # True
+    ```
     """
 
     takes_either = False
@@ -200,6 +206,14 @@ class TextReader(Reader):
         preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
         instead: String. What answers for raw data if `predict` only accepts prepared inputs. Defaults to `None`, since
             it accepts both.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good"], sequence_length=8)
+    reader = keras_transfer.tasks.TextReader(preprocessor)
+    batches = reader.batches(reader.columns(["good", "good good"]), None, batch_size=2, shuffle=False)
+    batches[0][0]["token_ids"].shape  # (2, 4)
+    ```
     """
 
     takes_either = True
@@ -216,6 +230,13 @@ def encode_texts(task, *texts):
 
     Returns:
         Dict of tensors.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good"], sequence_length=8)
+    reader = keras_transfer.tasks.TextReader(preprocessor)
+    keras_transfer.tasks.encode_texts(reader, tf.constant(["good good"]))["token_ids"].shape  # (1, 4)
+    ```
     """
     texts = texts if len(texts) > 1 else texts[0]
     options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}

@@ -79,6 +79,16 @@ class Signature:
         input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common.
         ragged: Boolean. Whether `function` expects its string input `[batch, length]` as a ragged tensor, without the
             `""` that pads its rows.
+
+    Example:
+    ```python
+    def lengths(texts):
+        return {"length": tf.strings.length(texts)}
+
+    inputs = {"texts": keras.KerasTensor((None,), "string", name="texts")}
+    signature = keras_transfer.tasks.Signature(lengths, inputs)
+    signature.function(tf.constant(["good"]))["length"]  # [4]
+    ```
     """
 
     function: Callable

@@ -24,6 +24,12 @@ class Numbers(RowLabels):
 
     Args:
         count: Integer. Number of numbers for each text. Defaults to `1`.
+
+    Example:
+    ```python
+    labels = keras_transfer.tasks.Numbers(2)
+    labels.decode(np.array([[0.5, 2.0]]))  # [[0.5, 2.0]]
+    ```
     """
 
     one_of = False

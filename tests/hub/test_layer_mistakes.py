@@ -50,6 +50,7 @@ class Scale(tf.Module):
             {"arguments": {"wrong": 1}, "signature": "serving_default", "output_key": "length"},
             "Unknown arguments. The module accepts ['text']. Received: arguments={'wrong': 1}",
         ),
+        ({"dtype": "int32"}, "The module expects string [None]. Received: dtype='int32'"),
     ],
 )
 def test_options_that_a_module_does_not_have_are_an_error(text_module, options, message):

@@ -90,7 +90,7 @@ test_arguments_that_cannot_be_meant_are_errors_that_say_where = check_errors(
         lambda: expected_calibration_error([0, 1], [[0.5, 0.5], [-2.0, 3.0]]),
         "Use the softmax of logits. Received: -2.0 at position (1, 0)",
     ),
-    (lambda: expected_calibration_error([0, 1], [0.5, np.nan]), "Received: nan at position (1,)"),
+    (lambda: expected_calibration_error([0, 1], [0.5, np.nan]), "Received: nan at position 1"),
     (
         lambda: expected_calibration_error([0, 2, 0], np.ones((3, 2)) / 2),
         "integers below 2, the number of classes. Received: 2 at position 1",
