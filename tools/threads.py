@@ -143,15 +143,15 @@ def check(right, message):
 def functions():
     """Returns a dict from the names of all functions and methods of Keras and `tf.data.Dataset` to these objects."""
     found = {}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # Other threads import modules meanwhile.
         if name.split(".")[0] != "keras" and name != "tensorflow.python.data.ops.dataset_ops":
             continue
-        for key, value in list(vars(module).items()):
+        for key, value in vars(module).copy().items():
             if isinstance(value, types.FunctionType):
                 found[name, key] = value
             elif isinstance(value, type) and value.__module__ == name:
                 methods = types.FunctionType | classmethod | staticmethod | property
-                found |= {(name, key, own): v for own, v in vars(value).items() if isinstance(v, methods)}
+                found |= {(name, key, own): v for own, v in vars(value).copy().items() if isinstance(v, methods)}
     return found
 
 
