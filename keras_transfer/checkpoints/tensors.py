@@ -1,6 +1,5 @@
 """Reads named tensors from files, and assigns all of them to variables, or none."""
 
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -43,19 +42,14 @@ def files_in(folder):
     return ", ".join(sorted(path.name for path in folder.iterdir())) or "an empty folder"
 
 
-@contextlib.contextmanager
 def reading(what, *others):
-    """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file.
+    """Returns a context that turns any error of a damaged file's reader into a `CheckpointError` that names the file.
 
     Args:
         *others: Types of errors that do not change, because something other than the file causes them.
     """
-    try:
-        yield
-    except (CheckpointError, *others):
-        raise
-    except Exception as error:  # a dozen types of JSON, tokenizers, HDF5, safetensors and torch
-        raise CheckpointError(f"{what} cannot be read. Received: {type(error).__name__}: {error}") from error
+    # There are a dozen types of JSON, tokenizers, HDF5, safetensors and torch.
+    return raising(f"{what} cannot be read.", but=(CheckpointError, *others))
 
 
 class Layout(typing.NamedTuple):

@@ -59,12 +59,14 @@ def expect(is_met, rule, /, *unnamed, error=ValueError, where=None, received=Non
 
 
 @contextlib.contextmanager
-def raising(rule, *causes, error=ValueError, where=None, describe=lambda cause: f"{type(cause).__name__}: {cause}"):
-    """A context in which some exceptions, by default all, become the cause of an error with a rule."""
+def raising(
+    rule, *causes, but=(), error=ValueError, where=None, describe=lambda cause: f"{type(cause).__name__}: {cause}"
+):
+    """A context in which exceptions, some or all but those in `but`, become the cause of an error with a rule."""
     try:
         yield
     except Exception as cause:
-        if causes and not isinstance(cause, causes):
+        if isinstance(cause, but) or (causes and not isinstance(cause, causes)):
             raise
         place = "" if where is None else f"{where}: "
         raise error(f"{place}{rule} Received: {describe(cause)}") from cause
