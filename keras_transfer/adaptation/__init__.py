@@ -19,6 +19,7 @@ from keras_transfer.adaptation.adapters.pals import PALs
 from keras_transfer.adaptation.adapters.prefix import Prefix
 from keras_transfer.adaptation.adapters.prompt import Prompt
 from keras_transfer.adaptation.cached_features import cache_features
+from keras_transfer.adaptation.distillation import AttentionScores, HiddenStates, distill, student_from
 from keras_transfer.adaptation.few_shot import sample_pairs, setfit
 from keras_transfer.adaptation.fine_tuning import fine_tune
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
@@ -56,10 +57,12 @@ __all__ = [
     "EWC",
     "IA3",
     "L2SP",
+    "AttentionScores",
     "BitFit",
     "Compacter",
     "Fisher",
     "Fusion",
+    "HiddenStates",
     "Houlsby",
     "LayerCopies",
     "LayerGroup",
@@ -73,6 +76,7 @@ __all__ = [
     "Recipe",
     "add_adapters",
     "cache_features",
+    "distill",
     "estimate_fisher",
     "fine_tune",
     "freeze",
@@ -88,6 +92,7 @@ __all__ = [
     "select_groups",
     "set_active_adapter",
     "setfit",
+    "student_from",
     "trainable_summary",
     "trim_vocabulary",
     "unfreeze",

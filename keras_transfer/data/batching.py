@@ -481,7 +481,7 @@ class Batches(Source, keras.utils.PyDataset):
         now.in_order, now.next = now.in_order and index == now.next, index + 1
         index += now.first
         length, rows = self.planned()[index]
-        inputs, labels = self.read(rows, length), self.read_labels(rows)
+        inputs, labels = self.read(rows, length), _rows_of(self.labels, rows, length)
         weights = _rows_of(self.sample_weight, rows)
         if self.contents.per_token:
             labels, weights = (column if column is None else column[:, :length] for column in (labels, weights))
@@ -553,8 +553,13 @@ class Batches(Source, keras.utils.PyDataset):
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
 
 
-def _rows_of(columns, rows):
-    return None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
+def _rows_of(columns, rows, length=None):
+    """Returns some rows of columns. With a length, stored outputs of tokens have that of the inputs."""
+
+    def read(column):
+        return column[rows, slice(length)] if getattr(column, "has_tokens", False) else column[rows]
+
+    return None if columns is None else keras.tree.map_structure(read, columns)
 
 
 def _take(column, rows, part):

@@ -54,6 +54,11 @@ class StoredRows:
         self.ndim, self.dtype = len(self.shape), np.dtype(kind["dtype"])
 
     @property
+    def has_tokens(self):
+        """Boolean. Whether a row has values for each of its tokens, so that batches are as long as their inputs."""
+        return self.kind["tokens"]
+
+    @property
     def stored_shape(self):
         """Tuple of integers. The shape of `values`."""
         return (int(self.starts[-1]), *self.kind["shape"])
@@ -100,30 +105,33 @@ class StoredRows:
 
 
 def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
-    """Runs a model once for each row of a dataset, and returns a dict from the names of its outputs to `StoredRows`.
+    """Runs a model once for each row of a dataset, and returns its output as `StoredRows`, or a dict of those of each.
 
     Args:
-        model: Functional model with a dict of inputs and a dict of outputs.
-        data: `Batches` that have these inputs.
+        model: Functional model, such as a `Task`, with one output or a dict of outputs.
+        data: `Batches` that have its inputs, by their names.
         fingerprint: String that stands for the weights and settings of the model. `None` for `fingerprint_of(model)`.
         folder: Path of a folder. What it has of the same model, data, dtype and version is not computed again. `None`
             for memory, or for temporary files above `memory_limit`.
         dtype: String. Dtype of the stored floats. `None` for those of the model.
     """
-    missing = [name for name in model.input if name not in data.inputs]
-    expect(not missing, f"The data must have the inputs {list(model.input)}.", missing=missing)
-    inputs = {name: data.inputs[name] for name in {**model.input, "padding_mask": None} if name in data.inputs}
+    names, several = _input_names(model), isinstance(model.output, dict)
+    tensors = model.output if several else {"output": model.output}
+    missing = [name for name in names if name not in data.inputs]
+    expect(not missing, f"The data must have the inputs {names}.", missing=missing)
+    inputs = {name: data.inputs[name] for name in dict.fromkeys([*names, "padding_mask"]) if name in data.inputs}
     ends, fingerprint = row_ends(data), fingerprint or fingerprint_of(model)
     # A different version of the library may compute different values with the same weights.
     made_by = {"model": fingerprint, "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
     files = None if folder is None else RowFiles(made_by, folder)
     columns, todo = None, np.arange(len(ends))
-    if files is not None and (found := files.read(len(model.output), ends, fingerprint)):
+    if files is not None and (found := files.read(len(tensors), ends, fingerprint)):
         columns, todo = found
     bar = keras.utils.Progbar(len(ends), verbose=1 if verbose == "auto" else verbose, unit_name="row")
     finished = len(ends) - len(todo)
     for rows, length, outputs in _run(model, inputs, data, todo):
-        kinds = [_kind(model.output[name], outputs[name], rows, length, dtype) for name in model.output]
+        outputs = outputs if several else {"output": outputs}
+        kinds = [_kind(tensors[name], outputs[name], rows, length, dtype) for name in tensors]
         if columns is None:
             columns = [StoredRows(kind, ends, fingerprint) for kind in kinds]
             if files is None and _size(columns) > memory_limit:
@@ -135,7 +143,7 @@ def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_li
                     column.hold(np.empty(column.stored_shape, column.dtype))
         expected = [column.kind for column in columns]
         expect(kinds == expected, f"All batches must have activations of one kind, {expected}.", found=kinds)
-        for column, name in zip(columns, model.output):
+        for column, name in zip(columns, tensors):
             column.put(rows, outputs[name])
         finished += len(rows)
         if files is not None:
@@ -143,16 +151,22 @@ def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_li
         bar.update(finished)
     if files is not None:
         files.finish((), last=True)
-    return dict(zip(model.output, columns))
+    return dict(zip(tensors, columns)) if several else columns[0]
+
+
+def _input_names(model):
+    """Returns the names of a functional model's inputs, in their order."""
+    return list(model.input) if isinstance(model.input, dict) else [tensor.name for tensor in model.inputs]
 
 
 def fingerprint_of(model, settings=None):
-    """Returns a string that identifies the weights and settings of a functional model with a dict of outputs.
+    """Returns a string that identifies the weights and settings of a functional model.
 
     Args:
         settings: Config that describes all layers. Defaults to `None`, the config of each layer.
     """
-    parts = [list(model.output), None if settings is None else _without_names(settings)]
+    names = list(model.output) if isinstance(model.output, dict) else None
+    parts = [names, None if settings is None else _without_names(settings)]
     for operation in model.operations:
         has_config = isinstance(operation, keras.layers.Layer) and settings is None
         config = _without_names(operation.get_config()) if has_config else None
@@ -189,7 +203,9 @@ def _run(model, inputs, data, todo):
     plan = Batches({name: column[todo] for name, column in inputs.items()}, options=options)
     for i, (_, rows) in enumerate(plan.planned()):
         (batch,) = plan[i]
-        read = {name: batch[name] for name in model.input}
+        read = {name: batch[name] for name in _input_names(model)}
+        if not isinstance(model.input, dict):
+            read = keras.tree.pack_sequence_as(model.input, list(read.values()))
         if i == 0:
             trace_predict(model, (read,))
         length = max((values.shape[1] for values in batch.values() if len(values.shape) > 1), default=0)

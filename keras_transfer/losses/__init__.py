@@ -1,4 +1,4 @@
-"""Losses that Keras lacks: for integer labels, for vectors of related texts, and for logits recorded earlier."""
+"""Losses that Keras lacks: for integer labels, for vectors of related texts, and for logits of another model."""
 
 import sys
 
@@ -9,6 +9,7 @@ from keras_transfer.losses.classification import (
     SparseCategoricalFocalCrossentropy,
 )
 from keras_transfer.losses.distances import ContrastiveLoss, CosineSimilarityLoss, TripletLoss
+from keras_transfer.losses.distillation import DistillationLoss
 from keras_transfer.losses.learning_without_forgetting import LearningWithoutForgettingLoss
 from keras_transfer.losses.matryoshka import MatryoshkaLoss
 from keras_transfer.losses.multiple_negatives import MultipleNegativesRankingLoss
@@ -16,6 +17,7 @@ from keras_transfer.losses.multiple_negatives import MultipleNegativesRankingLos
 __all__ = [
     "ContrastiveLoss",
     "CosineSimilarityLoss",
+    "DistillationLoss",
     "IntegerLabelsLoss",
     "LearningWithoutForgettingLoss",
     "MatryoshkaLoss",

@@ -262,6 +262,40 @@ class Task(
         Task.__init__(other, self.encoder, reader, heads if several else heads["head"], **options)
         return other
 
+    @expects()
+    def with_heads(self, heads: dict[str, Any]) -> "Task":
+        """Returns a task with other heads, or further ones, over the same layers and data.
+
+        Training it trains the layers of this task, which keeps its own head and its methods that answer. So another
+        loss, such as that of a teacher's outputs, is a head for the time of the training.
+
+        Args:
+            heads: Dict from names to `Head`s, whose outputs are computed from the inputs of this task. The own head is
+                `task.heads["head"]`.
+
+        Returns:
+            A `Task` whose outputs and labels are dicts with these names. It is not compiled, and cannot be saved.
+
+        Raises:
+            ValueError: If the task cuts long texts into `windows`, or has `JointLabels`.
+
+        Example:
+        ```python
+        task = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
+        length = keras.layers.Dense(1, name="length")(task.encoder.output["pooled_output"])
+        numbers = keras_transfer.tasks.Numbers()
+        both = task.with_heads(
+            {"label": task.heads["head"], "length": keras_transfer.tasks.Head(length, numbers, weight=0.1)}
+        )
+        both.compile()
+        both.fit(["What a film!", "A bore."], {"label": ["good", "bad"], "length": [12.0, 7.0]})
+        task.predict_labels(["A fine film."])
+        ```
+        """
+        rule = "A task that cuts texts into `windows` cannot have further heads. Create it without them."
+        expect(not self.reader.takes_windows, rule, task=self)
+        return Task(self.encoder, self.reader, heads, inputs=self.input, scalar_mix=self.scalar_mix)
+
     @property
     def encoder(self):
         """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""

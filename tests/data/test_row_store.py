@@ -54,6 +54,33 @@ def test_stored_rows_are_an_array_that_a_head_may_have_as_labels(tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_a_model_with_one_output_and_a_list_of_inputs_needs_no_dicts(tmp_path):
+    texts, _ = tiny.examples(6)
+    model = tiny.classifier(num_layers=1)
+    expected = model.predict(texts, verbose=0)
+    stored = store_rows(model, model.dataset(texts, batch_size=4), folder=tmp_path / "rows", verbose=0)
+    np.testing.assert_allclose(np.asarray(stored), expected, atol=1e-5)
+    listed = keras.Model(
+        [model.input["token_ids"], model.input["padding_mask"], model.input["segment_ids"]], model.output
+    )
+    np.testing.assert_allclose(store_rows(listed, model.dataset(texts), verbose=0), expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_labels_of_tokens_are_as_long_as_the_inputs_of_a_batch():
+    texts, _ = tiny.examples(12)
+    model = tiny.classifier(num_layers=1)
+    data = model.dataset(texts, batch_size=3, shuffle=True)
+    states = store_rows(keras.Model(model.encoder.input, model.encoder.hidden_states[1]), data, verbose=0)
+    for inputs, labels in (item for item in data.replace(labels={"states": states, "row": np.arange(12)})):
+        assert labels["states"].shape == (*inputs["token_ids"].shape, 16)
+        expected = model.encoder.hidden_states[1]
+        expected = keras.ops.convert_to_numpy(keras.Model(model.encoder.input, expected)(inputs))
+        real = np.asarray(inputs["padding_mask"])[:, :, None]
+        np.testing.assert_allclose(labels["states"], expected * real, atol=1e-5)
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_rows_of_other_weights_are_not_read(tmp_path):
     texts, _ = tiny.examples(4)
     model = tiny.classifier(num_layers=1)

@@ -14,10 +14,16 @@ PAGES = {
     "adaptation/learning_rates": lambda names: names["optimizer"].rates["head"] == 10.0,
     "adaptation/regularization": lambda names: names["second"].optimizer.penalty.strength == 1e5,
     "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
+    "adaptation/distillation": lambda names: len(names["history"].epoch) == 20,
     "adaptation/resuming": lambda names: names["model"].history.epoch == [2],
     "adaptation/several_adapters": lambda names: list(names["topics"].encoder.adapters) == ["topics", "persons"],
 }
-SIX_BLOCKS = {"adaptation/freezing", "adaptation/unfreezing", "adaptation/cached_features"}  # name upper blocks
+SIX_BLOCKS = {
+    "adaptation/freezing",
+    "adaptation/unfreezing",
+    "adaptation/cached_features",
+    "adaptation/distillation",
+}  # name upper blocks
 
 
 @pytest.mark.slow

@@ -101,6 +101,24 @@ def test_the_loss_of_several_heads_needs_no_inputs():
     assert found == pytest.approx(model.evaluate(TEXTS, labels, verbose=0, return_dict=True)["loss"], rel=1e-5)
 
 
+def test_a_task_with_further_heads_trains_the_layers_of_the_task():
+    task = TextClassifier(encoder(), preprocessor(), label_names=["bad", "good"])
+    length = keras.layers.Dense(1, name="length")(task.encoder.output["pooled_output"])
+    both = task.with_heads({"label": task.heads["head"], "length": Head(length, Numbers(), weight=0.1)})
+    both.compile("sgd")
+    before = task.predict(TEXTS, verbose=0)
+    both.fit(TEXTS, {"label": ["good", "bad", "good"], "length": [2.0, 1.0, 1.0]}, verbose=0)
+    outputs = both.predict(TEXTS, verbose=0)
+    assert difference([task.predict(TEXTS, verbose=0)], [outputs["label"]]) < 1e-6
+    assert difference([before], [outputs["label"]]) > 1e-6 and task.fitted_on == "texts"
+    assert set(task.predict_labels(TEXTS)) <= {"bad", "good"}
+    with pytest.raises(ValueError, match="cannot be loaded from it"):
+        both.get_config()
+    windows = TextClassifier(encoder(), preprocessor(sequence_length=8), num_classes=2, windows="mean")
+    with pytest.raises(ValueError, match="cuts texts into `windows` cannot have further heads"):
+        windows.with_heads({"label": windows.heads["head"]})
+
+
 class Tagger(Task):
     """A label for each token, and a class for each text."""
 

@@ -1,0 +1,520 @@
+"""Distillation: a student learns from the stored outputs of a teacher, each of which is a head beside its own."""
+
+import dataclasses
+import inspect
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.core.expect import (
+    FRACTION,
+    POSITIVE,
+    Rule,
+    expect,
+    expects,
+    instance_of,
+    integer,
+    list_of,
+    number,
+    one_of,
+    optional,
+)
+from keras_transfer.core.names import argument_names, check_arguments
+from keras_transfer.data import Batches, store_rows
+from keras_transfer.encoders import TransformerStack, by_path, encode, is_quantized
+from keras_transfer.layers import MultiHeadAttention
+from keras_transfer.losses import DistillationLoss
+from keras_transfer.tasks import Head, Labels, Task
+from keras_transfer.training import or_schedule
+
+_TASK = instance_of(Task, "a task, such as a `TextClassifier`")
+_LAYERS = Rule(
+    "a dict from layers of the student to layers of the teacher",
+    lambda value: isinstance(value, Mapping) and all(isinstance(key, int) for key in (*value, *value.values())),
+    ([1, 2], {"block_1": 1}),
+)
+
+# === What the student learns from ===
+
+
+@expects(layers=optional(_LAYERS), loss=one_of("mse", "cosine"), tokens=one_of("all", "first"), weight=number(0))
+@dataclasses.dataclass(frozen=True)
+class HiddenStates:
+    """A signal for `distill`: hidden states of the student learn from hidden states of the teacher.
+
+    If the two differ in width, a dense layer that learns too projects the student's. It is discarded afterwards.
+    TinyBERT has `HiddenStates()`, DistilBERT `loss="cosine"` for the last layers, and patient distillation (PKD)
+    `loss="cosine"` with `tokens="first"` and `weight=2 * beta`.
+
+    Args:
+        layers: Dict from layers of the student to layers of the teacher: 0 for the embeddings, and from 1 for the
+            outputs of the blocks. Defaults to `None`, all layers of the student, evenly spread over the teacher's.
+        loss: String, `"mse"` (mean squared error) or `"cosine"` (1 - cosine). Defaults to `"mse"`.
+        tokens: String, `"all"`, for which both models need the same tokens, or `"first"`. Defaults to `"all"`.
+        weight: Float. Factor of the loss of each layer. Defaults to `1.0`.
+
+    Example:
+    ```python
+    signal = keras_transfer.adaptation.HiddenStates({0: 0, 1: 2, 2: 4, 3: 6})
+    ```
+
+    Source: https://arxiv.org/abs/1909.10351 (TinyBERT), https://arxiv.org/abs/1910.01108 (DistilBERT),
+    https://arxiv.org/abs/1908.09355 (PKD)
+    """
+
+    layers: Mapping | None = None
+    loss: str = "mse"
+    tokens: str = "all"
+    weight: float = 1.0
+
+    def _of(self, encoder, layer, width):
+        """Returns the symbolic hidden states of a layer, `[batch, length, dim]`, or `[batch, dim]` of first tokens."""
+        states = encode(encoder, hidden_states=True).hidden_states[layer]
+        return states if self.tokens == "all" else states[:, 0]
+
+    def _head(self, own, other, name):
+        """Returns the head of the student's tensor that learns from the teacher's."""
+        if own.shape[-1] != other.shape[-1]:
+            own = keras.layers.Dense(other.shape[-1], name=f"{name}_projection")(own)
+        loss = {"mse": keras.losses.mean_squared_error, "cosine": cosine_distance}[self.loss]
+        return Head(own, StoredLabels(loss, power=1 if self.tokens == "all" else None), self.weight)
+
+
+@expects(layers=optional(_LAYERS), weight=number(0))
+@dataclasses.dataclass(frozen=True)
+class AttentionScores:
+    """A signal for `distill`: the attention scores of the student learn from those of the teacher, as in TinyBERT.
+
+    The loss of a layer is the mean squared error over all heads and all pairs of real tokens, before the softmax. Both
+    models need the same tokens, the same number of heads, and attention without relative positions, as in BERT. The
+    scores of a text need `length * heads * longest * 4` bytes for each layer, so this is for short texts.
+
+    Args:
+        layers: Dict from layers of the student to layers of the teacher, from 1 for the first block. Defaults to
+            `None`, all blocks of the student, evenly spread over the teacher's.
+        weight: Float. Factor of the loss of each layer. Defaults to `1.0`.
+
+    Example:
+    ```python
+    signal = keras_transfer.adaptation.AttentionScores({1: 2, 2: 4, 3: 6})
+    ```
+
+    Source: https://arxiv.org/abs/1909.10351, equation 7.
+    """
+
+    layers: Mapping | None = None
+    weight: float = 1.0
+    tokens = "all"
+
+    def _of(self, encoder, layer, width):
+        """Returns the symbolic scores of a block, `[batch, queries, heads, width]`."""
+        blocks = encoder.blocks if isinstance(encoder, TransformerStack) and encoder.block_inputs is None else []
+        rule = "Attention scores can only be computed for Transformers of this library without relative positions."
+        expect(blocks and type(blocks[0].attention) is MultiHeadAttention, rule, encoder=encoder)
+        states = encode(encoder, hidden_states=True).hidden_states[layer - 1]
+        scores = Scores(blocks[layer - 1], width, dtype=encoder.dtype_policy, name=f"attention_scores_{layer}")
+        return scores(states, encoder.input["padding_mask"])
+
+    def _head(self, own, other, name):
+        """Returns the head of the student's tensor that learns from the teacher's."""
+        heads = {"student": own.shape[2], "teacher": other.shape[2]}
+        expect(own.shape == other.shape, "Attention scores require the same number of heads.", **heads)
+        return Head(own, StoredLabels(score_distance, power=2), self.weight)
+
+
+class Scores(keras.layers.Layer):
+    """The attention scores of a block, which are 0 at padding, with keys up to a fixed width."""
+
+    def __init__(self, block, width, **kwargs):
+        super().__init__(**kwargs)
+        self.block, self.width, self.built = block, width, True
+
+    def call(self, states, padding_mask):
+        attention, length = self.block.attention, ops.shape(states)[1]
+        states = states if self.block.norm == "post" else self.block.attention_norm(states)
+        query, key, _ = attention.project(states, (-1, length))
+        scores = attention.scores(query, key) * ops.cast(padding_mask, "float32")[:, None, None]
+        scores = ops.pad(ops.transpose(scores, (0, 2, 1, 3)), [[0, 0], [0, 0], [0, 0], [0, self.width - length]])
+        return ops.reshape(scores, (-1, length, attention.num_heads, self.width))
+
+    def get_config(self):
+        return {**super().get_config(), "block": self.block.name, "width": self.width}
+
+    def compute_output_spec(self, states, padding_mask):
+        return keras.KerasTensor((*states.shape[:2], self.block.attention.num_heads, self.width), "float32")
+
+
+def cosine_distance(y_true, y_pred):
+    """Returns 1 minus the cosine of vectors `[..., dim]`."""
+    return 1 + keras.losses.cosine_similarity(y_true, y_pred)
+
+
+def score_distance(y_true, y_pred):
+    """Returns the sum over keys of the squared differences of scores `[..., heads, keys]`, a mean over the heads."""
+    return ops.sum(ops.mean(ops.square(y_true - y_pred), axis=-2), axis=-1)
+
+
+class StoredLabels(Labels):
+    """What a teacher has computed for each row, or for each token of a row.
+
+    Args:
+        loss: Keras loss or function.
+        prepare: Function of the stored values of a batch, which returns them in the form of the student's outputs.
+        power: Integer. For values of tokens, 1 for a mean over the tokens, and 2 for a mean over pairs of them.
+    """
+
+    one_of = False
+
+    def __init__(self, loss, prepare=None, power=None):
+        self._loss, self.prepare, self.power = loss, prepare, power
+
+    def loss(self):
+        return self._loss
+
+    def for_loss(self, x, y, sample_weight):
+        y = y if self.prepare is None else self.prepare(ops.convert_to_tensor(y))
+        if self.power is None:
+            return y, sample_weight
+        mask = ops.cast(x["padding_mask"], "float32")
+        # Keras divides by the number of all tokens.
+        weights = mask * (ops.sum(ops.ones_like(mask)) / self._count(mask))
+        return y, weights if sample_weight is None else weights * ops.cast(sample_weight, "float32")[:, None]
+
+    def weight_of(self, x, y, sample_weight):
+        if self.power is None:
+            return super().weight_of(x, y, sample_weight)
+        return self._count(ops.cast(x["padding_mask"], "float32"))
+
+    def _count(self, mask):
+        return ops.sum(ops.sum(mask, axis=1) ** self.power)
+
+
+class WeightedByStep(keras.layers.Layer):
+    """Returns its inputs, and multiplies their gradients by a function of the number of training steps."""
+
+    def __init__(self, weight, **kwargs):
+        super().__init__(autocast=False, **kwargs)
+        self.weight = weight
+        self.steps = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False, name="steps")
+        self.built = True
+
+    def call(self, outputs, training=False):
+        if not training:
+            return outputs
+        weight = ops.cast(self.weight(ops.convert_to_tensor(self.steps)), outputs.dtype)
+        self.steps.assign_add(1)
+        fixed = ops.stop_gradient(outputs)
+        return fixed + weight * (outputs - fixed)
+
+
+# === Distillation ===
+
+
+@expects(
+    student=_TASK,
+    teacher=_TASK,
+    temperature=POSITIVE,
+    alpha=optional(or_schedule(FRACTION), "annealed"),
+    signals=list_of(instance_of((HiddenStates, AttentionScores), "`HiddenStates` or `AttentionScores`")),
+    epochs=integer(1),
+)
+def distill(
+    student: Task,
+    teacher: Task,
+    texts: Any,
+    labels: Any = None,
+    *,
+    temperature: float = 2.0,
+    alpha: Any = 0.5,
+    signals: Sequence = (),
+    sample_weight: Any = None,
+    validation_data: Any = None,
+    epochs: int = 1,
+    batch_size: int | None = None,
+    optimizer: Any = "auto",
+    loss: Any = "auto",
+    metrics: Any = "auto",
+    folder: Any = None,
+    dtype: str | None = None,
+    **kwargs: Any,
+) -> keras.callbacks.History:
+    """Trains a student on the outputs of a teacher, with or without labels.
+
+    The teacher runs once for each text, and its outputs are stored. Then a task with further heads over the layers of
+    the student (`task.with_heads`) is compiled and fitted, and nothing else: its loss is `(1 - alpha)` times that of
+    the labels, `alpha` times that of the teacher's outputs, and those of the signals. The teacher does not change. The
+    student is not compiled.
+
+    The outputs of the teacher are logits of the same classes, for `losses.DistillationLoss`, or numbers or vectors of
+    the same size, for the mean squared error. The two models may have different encoders and tokenizers: each prepares
+    the texts with its own preprocessor. Only signals of all tokens need the same tokens.
+
+    Args:
+        student: `Task` that learns, such as a `TextClassifier`, `TextRegressor` or `TextEmbedder`.
+        teacher: `Task` of the same kind, which is trained already.
+        texts: Texts or pairs of texts in memory, as for `fit`. For a `TextEmbedder`, single texts.
+        labels: Labels of the texts. In a list, those of some may be `None`. Defaults to `None`, for no labels.
+        temperature: Float above 0. Temperature of the logits of both models. Defaults to `2.0`.
+        alpha: Float between 0 and 1, the weight of the teacher's outputs; a
+            `keras.optimizers.schedules.LearningRateSchedule` of the number of training steps; or `"annealed"`, which
+            falls linearly from 1 to 0 over the run (Clark et al. 2019). Without labels, the weight is 1. 0 leaves these
+            outputs out, also without labels. Defaults to `0.5`.
+        signals: List of `HiddenStates` and `AttentionScores`, from which the student learns too. Defaults to `()`.
+        sample_weight: Array of floats `[texts]`. Weights of the texts. Defaults to `None`.
+        validation_data: Tuple `(texts, labels)` or `(texts, labels, sample_weight)`, to evaluate after each epoch. The
+            labels are `None` for a student without labels. Defaults to `None`.
+        epochs: Integer. Number of epochs. Defaults to `1`.
+        batch_size: Integer. Number of texts in a batch. Defaults to `None`, for 32.
+        optimizer: Keras optimizer, or its name. Defaults to `"auto"`, as for `Task.compile`.
+        loss: Loss of the labels. Defaults to `"auto"`, the loss of the student.
+        metrics: List of metrics of the labels. Defaults to `"auto"`, the metrics of the student.
+        folder: String or path. Folder for the outputs of the teacher. A later run with the same teacher, signals and
+            texts reads them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them in
+            memory or in temporary files.
+        dtype: String. Dtype of the stored outputs, such as `"float16"`. Defaults to `None`, the dtype of the model.
+        **kwargs: Other arguments of `fit`, such as `callbacks` or `verbose`.
+
+    Returns:
+        Keras's `History`. The head of the labels is `label`, that of the teacher's outputs `teacher`, and those of the
+        signals are `hidden_1`, `attention_1` and so on, with the layers of the student.
+
+    Raises:
+        ValueError: If the student and the teacher share weights; if they have several heads, different classes, or
+            outputs of different sizes; if their outputs are those of tokens and `alpha` is not 0; if texts are not in
+            memory; if a signal has a layer that does not exist, or needs the same tokens or as many heads; or if
+            `folder` contains something else.
+
+    Example:
+    ```python
+    data = keras_transfer.datasets.load_demo_questions()
+    teacher = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
+    keras_transfer.adaptation.fine_tune(teacher, *data.train)
+    student = keras_transfer.adaptation.student_from(teacher, [1, 3, 5])
+    signals = [keras_transfer.adaptation.HiddenStates({3: 6}, loss="cosine")]
+    keras_transfer.adaptation.distill(student, teacher, *data.train, signals=signals, epochs=3)
+    student.predict_labels(["Who wrote Hamlet?"])
+    ```
+
+    Source: https://arxiv.org/abs/1503.02531
+    """
+    check_arguments("distill", kwargs, [*argument_names(distill), *inspect.signature(keras.Model.fit).parameters])
+    _check(student, teacher, alpha)
+    rule = "`validation_data` must be a tuple `(texts, labels)` or `(texts, labels, sample_weight)`."
+    fits = validation_data is None or (isinstance(validation_data, tuple) and len(validation_data) in (2, 3))
+    expect(fits, rule, validation_data=validation_data)
+    labels, known = _filled(labels, texts, validation_data)
+    folder, verbose = None if folder is None else pathlib.Path(folder), kwargs.get("verbose", "auto")
+    parts = {"train": _read(student, teacher, texts, labels, sample_weight, batch_size, True)}
+    if validation_data is not None:
+        x, y, weights = (*validation_data, None)[:3]
+        expect(y is not None or labels is None, "`validation_data` must have labels if the texts have.", labels=y)
+        parts["validation"] = _read(student, teacher, x, y, weights, batch_size, False)
+    has_label = labels is not None or bool(student.labels.made_inputs)
+    if alpha == "annealed":
+        steps = epochs * (kwargs.get("steps_per_epoch") or len(parts["train"][0]))
+        alpha = keras.optimizers.schedules.PolynomialDecay(1.0, steps, 0.0)
+
+    rest = (lambda step: 1 - alpha(step)) if callable(alpha) else 1 - alpha
+    heads, tensors = {}, {}
+    if has_label:
+        heads["label"] = _weighted(student.heads["head"], rest, "label")
+    if alpha != 0:
+        head, tensors["teacher"] = _output_head(student, teacher, temperature), teacher.output
+        heads["teacher"] = _weighted(head, alpha if has_label else 1.0, "teacher")
+    for name, own, other, signal in _tensors(student, teacher, signals, parts):
+        expect(name not in heads, "Each layer of the student may occur once in the signals of a kind.", layer=name)
+        heads[name], tensors[name] = signal._head(own, other, name), other
+    expect(tensors, "`alpha=0` leaves the outputs of the teacher out, so it requires `signals`.", alpha=alpha)
+
+    inputs = teacher.input if "teacher" in tensors else teacher.encoder.input
+    model = teacher if list(tensors) == ["teacher"] else keras.Model(inputs, tensors)
+    data = {}
+    for name, (own, other) in parts.items():
+        options = {"folder": None if folder is None else folder / name, "dtype": dtype, "verbose": verbose}
+        found = store_rows(model, other, **options)
+        found = found if isinstance(found, dict) else {"teacher": found}
+        weights = _weights(own, heads, known if name == "train" else None)
+        found = found if own.labels is None else {"label": own.labels, **found}
+        data[name] = own.replace(labels=found, sample_weight=weights, prepare=None, makes_labels=False, seed=None)
+    both = student.with_heads(heads)
+    of_labels = {}
+    if has_label:
+        metrics = student.labels.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        of_labels = {"loss": {"label": loss}, "metrics" if known is None else "weighted_metrics": {"label": metrics}}
+    both.compile(optimizer, **{"metrics": None, **of_labels})
+    return both.fit(data["train"], epochs=epochs, validation_data=data.get("validation"), **kwargs)
+
+
+def _check(student, teacher, alpha):
+    """Raises a `ValueError` if a student cannot learn from a teacher."""
+    shared = {id(weight) for weight in student.weights} & {id(weight) for weight in teacher.weights}
+    rule = "The student must not share weights with its teacher. Use `student_from(teacher)`, or another encoder."
+    expect(not shared, rule, student=student.name, teacher=teacher.name)
+    heads = {"student": list(student.heads), "teacher": list(teacher.heads)}
+    expect(all(names == ["head"] for names in heads.values()), "Both tasks must have one head.", **heads)
+    if alpha == 0:
+        return
+    own, other = student.labels, teacher.labels
+    rule = "Only outputs of whole texts are stored. For tasks of tokens, use `alpha=0` and `signals`."
+    shapes = {"student": student.output.shape, "teacher": teacher.output.shape}
+    expect(all(len(shape) == 2 for shape in shapes.values()), rule, **shapes)
+    kinds = {"student": type(own).__name__, "teacher": type(other).__name__}
+    alike = own.one_of == other.one_of and (own.names is None) == (other.names is None)
+    expect(alike, "The labels of both tasks must be of the same kind.", **kinds)
+    rule = (
+        "The student must have the classes of the teacher, in any order. Create it with `label_names` of the teacher."
+    )
+    names = {"student": own.names, "teacher": other.names}
+    expect(own.names is None or {*own.names} == {*other.names}, rule, **names)
+    rule = "The outputs of both tasks must have the same size. `dense=[{'units': ...}]` of a `TextEmbedder` sets it."
+    expect(own.names is not None or shapes["student"] == shapes["teacher"], rule, **shapes)
+
+
+def _filled(labels, texts, validation_data):
+    """Returns labels with any label in place of each `None`, and an array that is 0 for these, or `None` without any.
+
+    If there are labels to validate on, all labels may be missing.
+    """
+    others = [] if validation_data is None or validation_data[1] is None else validation_data[1]
+    if labels is None and len(others):
+        labels = [None] * len(texts[0] if isinstance(texts, tuple) else texts)
+    if not isinstance(labels, (list, tuple)) and str(getattr(labels, "dtype", None)) != "object":
+        return labels, None
+    known = np.array([label is not None for label in labels], "float32")
+    if known.all():
+        return labels, None
+    some = next((label for label in (*labels, *others) if label is not None), None)
+    return [some if label is None else label for label in labels], known
+
+
+def _read(student, teacher, texts, labels, sample_weight, batch_size, shuffle):
+    """Returns texts as `Batches` of the student, and as `Batches` of the teacher."""
+    options = {"batch_size": batch_size, "shuffle": shuffle}
+    data = student.dataset(texts, labels, sample_weight, **options), teacher.dataset(texts, batch_size=batch_size)
+    rule = "`texts` must be in memory: a list of texts, or a tuple of two lists for pairs."
+    expect(all(isinstance(each, Batches) for each in data), rule, texts=texts)
+    rule = "The texts of a row must be encoded together. Pass single texts, or use tasks without `siamese`."
+    expect(all(each.kind != "parts" for each in data), rule, texts=texts)
+    return data
+
+
+def _output_head(student, teacher, temperature):
+    """Returns the head of the student's outputs that learns from the teacher's outputs."""
+    labels, outputs = student.labels, student.output
+    if labels.names is None:
+        return Head(outputs, StoredLabels(keras.losses.mean_squared_error))
+    order, loss = np.array([teacher.label_names.index(name) for name in labels.names]), DistillationLoss(temperature)
+    if labels.one_of:
+        return Head(outputs, StoredLabels(loss, lambda stored: ops.take(stored, order, axis=-1)))
+
+    def yes_or_no(logits):  # The sigmoid is the softmax of a logit and 0.
+        return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
+
+    return Head(yes_or_no(outputs), StoredLabels(loss, lambda stored: yes_or_no(ops.take(stored, order, axis=-1))))
+
+
+def _weighted(head, weight, name):
+    """Returns a head with a weight, which may be a schedule."""
+    if not callable(weight):
+        return dataclasses.replace(head, weight=weight)
+    return dataclasses.replace(head, outputs=WeightedByStep(weight, name=f"{name}_weight")(head.outputs))
+
+
+def _tensors(student, teacher, signals, parts):
+    """Yields `(name, tensor of the student, tensor of the teacher, signal)` for each layer of the signals."""
+    if not signals:
+        return
+    counts = [len(encode(task.encoder, hidden_states=True).hidden_states) - 1 for task in (student, teacher)]
+    rule = (
+        "Signals of all tokens require the same tokens. Create the student with the preprocessor of the teacher, or "
+        "use `HiddenStates(tokens='first')`."
+    )
+    inputs = [[each.inputs for each in part] for part in parts.values()]
+    names = {"student": student.preprocessor, "teacher": teacher.preprocessor}
+    same = all("padding_mask" in own and np.array_equal(own["token_ids"], other["token_ids"]) for own, other in inputs)
+    expect(same or not any(signal.tokens == "all" for signal in signals), rule, **names)
+    width = max(own["padding_mask"].shape[-1] for own, _ in inputs) if same else None
+    for signal in signals:
+        kind, first = ("hidden", 0) if isinstance(signal, HiddenStates) else ("attention", 1)
+        spread = {own: round(own * counts[1] / counts[0]) for own in range(first, counts[0] + 1)}
+        layers = spread if signal.layers is None else signal.layers
+        rule = (
+            f"Layers of `{type(signal).__name__}` are from {first} to {counts[0]} of the student, and to {counts[1]}."
+        )
+        fit = all(first <= layer <= count for pair in layers.items() for layer, count in zip(pair, counts))
+        expect(fit, rule, layers=layers)
+        for own, other in layers.items():
+            tensors = (signal._of(task.encoder, layer, width) for task, layer in ((student, own), (teacher, other)))
+            yield f"{kind}_{own}", *tensors, signal
+
+
+def _weights(data, heads, known):
+    """Returns the weights of the rows, those of each head if some rows have no label, or `None`."""
+    weights = data.sample_weight
+    if known is None:
+        return weights
+    weights = np.ones_like(known) if weights is None else weights
+    return {name: weights * known if name == "label" else weights for name in heads}
+
+
+# === A student made of its teacher ===
+
+
+@expects(teacher=_TASK, layers=list_of(integer(0), 1))
+def student_from(teacher: Task, layers: Sequence | None = None) -> Task:
+    """Returns a task with some of the Transformer blocks of another one, and copies of all its other weights.
+
+    Half of the blocks need half of the time. The student needs further training, such as `distill`, before it is
+    accurate.
+
+    Args:
+        teacher: `Task` with an encoder-only Transformer of this library, such as BERT.
+        layers: List of integers, the blocks to keep, from 0. Defaults to `None`, every second one from the first, as
+            in DistilBERT.
+
+    Returns:
+        A new task of the same class, with the same preprocessor. It is not compiled, and all of its weights train.
+
+    Raises:
+        ValueError: If there is no such block, if the blocks differ in their kind, or if the task has another encoder,
+            several encoders, shared blocks, adapters, a `scalar_mix` or quantized weights.
+
+    Example:
+    ```python
+    teacher = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
+    student = keras_transfer.adaptation.student_from(teacher, [1, 3, 5])
+    len(student.encoder.blocks)  # 3
+    ```
+
+    Source: https://arxiv.org/abs/1910.01108, section 2.
+    """
+    encoder = teacher.encoder
+    blocks = encoder.blocks if isinstance(encoder, TransformerStack) and "num_layers" in encoder.settings else []
+    rule = "`teacher` must have one Transformer of `keras_transfer.encoders` with different blocks."
+    expect(blocks and len(set(blocks)) == len(blocks), rule, encoder=encoder)
+    rule = "`teacher` must be without adapters, a second encoder, a `scalar_mix` and quantized weights."
+    others = [name for name in ("scalar_mix", *teacher.saved_apart) if getattr(teacher, name) is not None]
+    expect(not (others or encoder.adapters or is_quantized(teacher)), rule, adapters=[*encoder.adapters], others=others)
+    layers = list(range(0, len(blocks), 2)) if layers is None else list(layers)
+    expect(max(layers) < len(blocks), f"`layers` must be blocks from 0 to {len(blocks) - 1}.", layers=layers)
+
+    config = {**teacher.get_config(), "frozen": [], "preprocessor": teacher.preprocessor}
+    config["encoder"]["config"]["num_layers"] = len(layers)
+    student = type(teacher).from_config(config)
+    kept = {own.name: blocks[layer] for own, layer in zip(student.encoder.blocks, layers)}
+    kinds = [[_kind(block) for block in part] for part in (student.encoder.blocks, kept.values())]
+    expect(kinds[0] == kinds[1], "The blocks must be of the same kind as those at their new places.", layers=layers)
+    weights = by_path(teacher.weights)
+    for name, weight in by_path(student.weights).items():
+        parts = [kept[part].name if part in kept else part for part in name.split("/")]
+        weight.assign(ops.convert_to_numpy(weights["/".join(parts)]))
+    return student
+
+
+def _kind(block):
+    """Returns what distinguishes a block from others of an encoder besides its weights."""
+    return type(block), block.attention.causal, block.attention.window
