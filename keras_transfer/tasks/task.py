@@ -437,8 +437,7 @@ class Task(
 
         Args:
             filepath: String or path. Folder that does not exist yet.
-            format: String, `"savedmodel"` or Keras's name for it, `"tf_saved_model"`, `"litert"` or `"onnx"`. Defaults
-                to `"savedmodel"`.
+            format: String, as in `serving.export`, or Keras's name `"tf_saved_model"`. Defaults to `"savedmodel"`.
             verbose: Boolean or integer. Whether to print what was measured. Defaults to `1`.
             **kwargs: Other arguments of `serving.export`, such as `quantization` and `overwrite`.
 
