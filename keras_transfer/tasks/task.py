@@ -534,12 +534,14 @@ class HeadAdapters:
         given: Tuple of the names of the adapters that the head belongs to, in order.
         known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
             its adapters. Adapters that replace others under the same name have a different list of kinds.
+        switches: Boolean. Whether the task applies its adapters again before each use, as one of a `MultiTask` does.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
         trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
     """
 
     def __init__(self, task):
         self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
+        self.switches = False
         self.remember()
 
     def remember(self, given=None, known=None):
@@ -578,6 +580,9 @@ class HeadAdapters:
         replaced = [name for name in self.given if name in self.replaced()]
         if active == self.given and not replaced:
             self.forget_replaced()
+            return
+        if self.switches and not replaced:
+            attached.activate(self.given)
             return
         own = f"`set_active_adapter(model, {_argument(self.given)})` to use its adapters again, or "
         removed = f" (since removed: {replaced})" if replaced else ""
