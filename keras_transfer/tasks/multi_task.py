@@ -19,7 +19,15 @@ from keras_transfer.tasks.data_methods import mends_failures, writes_states
 from keras_transfer.tasks.reader import check_kind, kind_of
 from keras_transfer.tasks.source import parts_of, source_of, validation_of
 from keras_transfer.tasks.task import Task
-from keras_transfer.training import FusedAdamW, build_optimizer, fine_tuning_rate, fit_in_run, train_part, train_step
+from keras_transfer.training import (
+    FusedAdamW,
+    build_optimizer,
+    fine_tuning_rate,
+    fit_in_run,
+    train_part,
+    train_part_on_torch,
+    train_step,
+)
 
 _TASKS = Rule(
     "a dict from names to at least two tasks",
@@ -206,7 +214,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             validation_data = self._read_for_evaluation("validation_data", validation_data, batch_size)
             kwargs["validation_data"] = (np.arange(1),)  # `evaluate` knows what is meant.
         build_optimizer(self)
-        if keras.backend.backend() == "jax":
+        if keras.backend.backend() != "tensorflow":
             for name, part in parts.items():
                 build_for_step(self.tasks[name], part.apart()[0])
         source = Mixture(parts, self.sampling, epochs, steps_per_epoch)
@@ -236,7 +244,8 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
         def train(*arguments):
             *state, numbers = arguments
-            if int(keras.tree.flatten(next(numbers))[0][0]) == 0:
+            number = numbers if isinstance(numbers, list) else next(numbers)  # Keras on torch passes a list.
+            if int(keras.tree.flatten(number)[0][0]) == 0:
                 self._data["batches"] = iter(self._data["train"])
             name, item = next(self._data["batches"])
             if name not in steps:
@@ -258,8 +267,11 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         weights = [weight for weight in task.trainable_weights if id(weight) not in idle]
         weights += [self._log_variances[name]] if name in self._log_variances else []
 
+        options = {"weights": weights, "weigh": weigh}
+        if keras.backend.backend() == "torch":
+            return functools.partial(train_part_on_torch, self, task, **options)
         if keras.backend.backend() == "jax":
-            step = functools.partial(train_part, self, task, weights=weights, weigh=weigh)
+            step = functools.partial(train_part, self, task, **options)
             if self.run_eagerly:
                 return step
             import jax
@@ -267,7 +279,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             return jax.jit(lambda state, item: step(state, item), donate_argnums=0)
 
         def step(item):
-            train_step(task, item, task.labels.weight_of, weights, weigh)
+            train_step(task, item, task.labels.weight_of, **options)
             return self.get_metrics_result()
 
         if self.run_eagerly:

@@ -65,6 +65,24 @@ def train_step(model, data, weight_of, weights=None, weigh=lambda loss: loss):
     return model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
 
+def train_part_on_torch(model, part, data, weights, weigh):
+    """Runs a training step as `train_part` does, on torch. Its arguments and its result have no state."""
+    import torch
+
+    data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    outputs = part(x, training=True)
+    loss = part.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight)
+    for weight in weights:
+        weight.value.grad = None
+    model.optimizer.scale_loss(weigh(loss)).backward()
+    with torch.no_grad():
+        model.optimizer.apply([weight.value.grad for weight in weights], weights)
+        part.metrics[0].update_state(loss, sample_weight=len(keras.tree.flatten(x)[0]))
+        part.compute_metrics(x, y, outputs, sample_weight=sample_weight)
+        return model.get_metrics_result()
+
+
 def train_part(model, part, state, data, weights, weigh):
     """Runs a training step of a model on JAX, with a batch of a model inside it.
 
