@@ -74,11 +74,9 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.Encoder.from_pretrained("minilm-l6")
-    preprocessor = keras_transfer.text.Preprocessor.from_pretrained("minilm-l6")
-    mood = keras_transfer.tasks.TextClassifier(encoder, preprocessor, label_names=["bad", "good"])
-    length = keras_transfer.tasks.TextRegressor(encoder, preprocessor, num_targets=1)
-    model = keras_transfer.tasks.MultiTask(encoder, {"mood": mood, "length": length})
+    mood = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
+    length = keras_transfer.tasks.TextRegressor(mood.encoder, mood.preprocessor, num_targets=1)
+    model = keras_transfer.tasks.MultiTask(mood.encoder, {"mood": mood, "length": length})
     model.compile()
     model.fit({"mood": (["What a film!", "What a bore."], ["good", "bad"]), "length": (["a", "a b"], [1.0, 2.0])})
     mood.predict_labels(["What a day!"])
