@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
-from keras_transfer.core.lazy import tf
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.data import SAMPLING, Mixture
 from keras_transfer.distribute import replicas_of
@@ -24,9 +23,7 @@ from keras_transfer.training import (
     build_optimizer,
     fine_tuning_rate,
     fit_in_run,
-    train_part,
-    train_part_on_torch,
-    train_step,
+    step_of_part,
 )
 
 _TASKS = Rule(
@@ -265,25 +262,8 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         weights = [weight for weight in task.trainable_weights if id(weight) not in idle]
         weights += [self._log_variances[name]] if name in self._log_variances else []
 
-        options = {"weights": weights, "weigh": weigh}
-        if keras.backend.backend() == "torch":
-            return functools.partial(train_part_on_torch, self, task, **options)
-        if keras.backend.backend() == "jax":
-            step = functools.partial(train_part, self, task, **options)
-            if self.run_eagerly:
-                return step
-            import jax
-
-            return jax.jit(lambda state, item: step(state, item), donate_argnums=0)
-
-        def step(item):
-            train_step(task, item, task.labels.weight_of, **options)
-            return self.get_metrics_result()
-
-        if self.run_eagerly:
-            return step
-        spec = self._data["train"].parts[name].spec
-        return tf.function(step, input_signature=[spec], jit_compile=self.jit_compile, autograph=False)
+        spec = self._data["train"].parts[name].spec if keras.backend.backend() == "tensorflow" else None
+        return step_of_part(self, task, weights, weigh, spec)
 
     def _weighed(self, name, loss):
         """Returns the loss of a task as the optimizer minimizes it, and adds it to the mean of all batches."""
