@@ -82,7 +82,7 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
         else:
             value = row[label[0]]
             joined = kind == "multi-label" and not table.typed
-            found = convert(_separated(value, separator) if joined else value)
+            found = convert(tables.split_labels(value, separator) if joined else value)
         if found is None or not (row[text] and isinstance(row[text], str)):
             raise ValueError(
                 f"{path}, {table.unit} {number}: Expected a text and {expected}. "
@@ -92,14 +92,8 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
         labels.append(found)
     if not texts:
         raise ValueError(f"{path}: Expected at least one row. Received: no rows")
-    if kind == "classification" and (joined := tables.looks_joined(labels)):
-        lines.log.warning(
-            "%s: Some labels, such as %r, look like several labels. If they are, pass `--task multi-label "
-            "--label-separator %r`.",
-            path,
-            next(each for each in labels if joined in each),
-            joined,
-        )
+    if kind == "classification":
+        tables.warn_of_joined(labels, path, "`--task multi-label --label-separator {!r}`")
     return texts, labels
 
 
@@ -121,11 +115,6 @@ def _as_name(value):
     if isinstance(value, (int, float)) and abs(value) < math.inf:
         value = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
     return value if isinstance(value, str) and value.strip() else None
-
-
-def _separated(value, separator):
-    """Returns the labels of a file without types as a list, as `datasets.read_table` does."""
-    return [name.strip() for name in value.split(separator)] if value.strip() else []
 
 
 def _as_names(value):

@@ -190,6 +190,19 @@ def looks_joined(labels):
     return None
 
 
+def warn_of_joined(labels, where, advice):
+    """Logs a warning if labels look as if some joined several. `{!r}` in the advice is what joins them."""
+    if joined := looks_joined(labels):
+        label = next(label for label in labels if joined in str(label))
+        text = "%s: Some labels, such as %r, look like several labels. If they are, pass %s."
+        lines.log.warning(text, where, label, advice.format(joined))
+
+
+def split_labels(value, separator):
+    """Returns the labels of a text in a file without types as a list, without the spaces around them."""
+    return [name.strip() for name in value.split(separator)] if value.strip() else []
+
+
 def _checked_encoding(encoding):
     rule = "`encoding` must be the name of an encoding, such as 'utf-8', 'cp1252', 'utf-16' or 'gb18030'."
     with raising(rule, LookupError, TypeError, describe=lambda cause: f"{encoding=}"):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_transfer.core.expect import expect, expects
-from keras_transfer.core.lines import NUMBER, log, shorten
+from keras_transfer.core.lines import NUMBER, shorten
 from keras_transfer.core.names import check_spaces, did_you_mean
-from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
+from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked, split_labels, warn_of_joined
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.splits import Splits, positions
 
@@ -286,15 +286,9 @@ def _read(table, columns, several, label_names, label_separator):
             expect(is_place, f"Expected the position of one of {class_names}.", label, where=where(row))
         labels = [class_names[label] for label in labels]
     if label_separator is not None:
-        labels = [label.split(label_separator) if label.strip() else [] for label in labels]
-        labels = [[each.strip() for each in row] for row in labels]
-    elif label_names is None and (joined := looks_joined(labels)):
-        log.warning(
-            "%s: Some labels, such as %r, look like several labels. If they are, pass `label_separator=%r`.",
-            where(None),
-            next(label for label in labels if joined in str(label)),
-            joined,
-        )
+        labels = [split_labels(label, label_separator) for label in labels]
+    elif label_names is None:
+        warn_of_joined(labels, where(None), "`label_separator={!r}`")
     words = _words_of_booleans(label_names, table.kind == "json")
     labels = [words.get(bool(label), label) if _is_boolean(label) else label for label in labels]
     labels = _labels(labels, where, table.kind == "text", label_names)
