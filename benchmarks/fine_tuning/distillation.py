@@ -5,7 +5,7 @@
 The teacher is all-MiniLM-L6-v2 with all weights trained (recipe "bert"), on TREC-6 and on 2,000 phrases of SST-2. Its
 students begin with some of its blocks (`student_from`), and learn from the labels alone, from the labels and the
 teacher's logits, and from its hidden states, too. On SST-2, the last two also learn from 8,000 phrases without labels.
-All students of a dataset make the same number of steps, in batches of 32. `--epochs` are those over the texts with
+All students of a dataset make about as many steps, in batches of 32. `--epochs` are those over the texts with
 labels. The data are those of `benchmarks.fine_tuning.methods`, and errors are those of its test data. `--results` is a
 folder with a line for each run, and the same command continues there, even with more seeds.
 """
@@ -112,7 +112,7 @@ def train(student, teacher, data, more, method, epochs):
     signals = [] if method == "logits" else [kt.adaptation.HiddenStates({len(student.encoder.blocks): 6})]
     if method == "more texts":
         texts, labels = [*texts, *more], [*labels, *[None] * len(more)]
-        epochs = -(-steps // -(-len(texts) // BATCH))
+        epochs = max(1, round(steps / (len(texts) / BATCH)))
     options |= {"epochs": epochs, "signals": signals, "optimizer": optimizer}
     kt.adaptation.distill(student, teacher, texts, labels, temperature=2.0, alpha=0.7, **options)
 

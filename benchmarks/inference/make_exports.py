@@ -104,11 +104,9 @@ def trained(task, data):
 
 def outputs(folder, name, texts):
     """Returns the logits of an export as a list of arrays, one for each text. A SavedModel has the ids of LiteRT's."""
-    from keras_transfer.serving.exported import FORMATS
     from keras_transfer.serving.portable import predict
 
-    format = "litert" if name == "savedmodel" else name
-    served = predict.Model(folder / format, open_model=FORMATS[format].open_model)
+    served = predict.Model(folder / ("litert" if name == "savedmodel" else name))
     if name == "savedmodel":
         served.compute = tokens_of(folder / name)
     groups = served.encode(texts)

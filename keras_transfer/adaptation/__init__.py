@@ -26,7 +26,6 @@ from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.language_model_loss import with_language_model_loss
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
-from keras_transfer.adaptation.static_tables import static_embeddings
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
 from keras_transfer.core.door import open_door
 from keras_transfer.training import (
@@ -93,7 +92,6 @@ __all__ = [
     "select_groups",
     "set_active_adapter",
     "setfit",
-    "static_embeddings",
     "student_from",
     "trainable_summary",
     "trim_vocabulary",

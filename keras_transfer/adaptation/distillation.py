@@ -25,6 +25,7 @@ from keras_transfer.core.expect import (
 )
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import Batches, store_rows
+from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import TransformerStack, by_path, encode, is_quantized
 from keras_transfer.layers import MultiHeadAttention
 from keras_transfer.losses import DistillationLoss
@@ -181,16 +182,8 @@ class StoredLabels(Labels):
             return y, sample_weight
         mask = ops.cast(x["padding_mask"], "float32")
         # Keras divides by the number of all tokens.
-        weights = mask * (ops.sum(ops.ones_like(mask)) / self._count(mask))
+        weights = mask * (ops.sum(ops.ones_like(mask)) / ops.sum(ops.sum(mask, axis=1) ** self.power))
         return y, weights if sample_weight is None else weights * ops.cast(sample_weight, "float32")[:, None]
-
-    def weight_of(self, x, y, sample_weight):
-        if self.power is None:
-            return super().weight_of(x, y, sample_weight)
-        return self._count(ops.cast(x["padding_mask"], "float32"))
-
-    def _count(self, mask):
-        return ops.sum(ops.sum(mask, axis=1) ** self.power)
 
 
 class WeightedByStep(keras.layers.Layer):
@@ -283,10 +276,10 @@ def distill(
         signals are `hidden_1`, `attention_1` and so on, with the layers of the student.
 
     Raises:
-        ValueError: If the student and the teacher share weights; if they have several heads, different classes, or
-            outputs of different sizes; if their outputs are those of tokens and `alpha` is not 0; if texts are not in
-            memory; if a signal has a layer that does not exist, or needs the same tokens or as many heads; or if
-            `folder` contains something else.
+        ValueError: If the student and the teacher share weights, or are on several devices; if they have several heads,
+            different classes, or outputs of different sizes; if their outputs are those of tokens and `alpha` is not 0;
+            if texts are not in memory; if a signal has a layer that does not exist, or needs the same tokens or as many
+            heads; or if `folder` contains something else.
 
     Example:
     ```python
@@ -354,6 +347,11 @@ def _check(student, teacher, alpha):
     shared = {id(weight) for weight in student.weights} & {id(weight) for weight in teacher.weights}
     rule = "The student must not share weights with its teacher. Use `student_from(teacher)`, or another encoder."
     expect(not shared, rule, student=student.name, teacher=teacher.name)
+    replicas = max(replicas_of(task)[0] for task in (student, teacher))
+    rule = (
+        "`distill` runs on one device. On several, train `student.with_heads(...)` on what `teacher.predict` returns."
+    )
+    expect(replicas == 1, rule, replicas=replicas)
     heads = {"student": list(student.heads), "teacher": list(teacher.heads)}
     expect(all(names == ["head"] for names in heads.values()), "Both tasks must have one head.", **heads)
     if alpha == 0:

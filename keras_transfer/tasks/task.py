@@ -437,7 +437,8 @@ class Task(
 
         Args:
             filepath: String or path. Folder that does not exist yet.
-            format: String, as in `serving.export`, or Keras's name `"tf_saved_model"`. Defaults to `"savedmodel"`.
+            format: String, `"savedmodel"` or Keras's name for it, `"tf_saved_model"`, `"litert"` or `"onnx"`. Defaults
+                to `"savedmodel"`.
             verbose: Boolean or integer. Whether to print what was measured. Defaults to `1`.
             **kwargs: Other arguments of `serving.export`, such as `quantization` and `overwrite`.
 
@@ -534,14 +535,12 @@ class HeadAdapters:
         given: Tuple of the names of the adapters that the head belongs to, in order.
         known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
             its adapters. Adapters that replace others under the same name have a different list of kinds.
-        switches: Boolean. Whether the task applies its adapters again before each use, as one of a `MultiTask` does.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
         trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
     """
 
     def __init__(self, task):
         self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
-        self.switches = False
         self.remember()
 
     def remember(self, given=None, known=None):
@@ -580,9 +579,6 @@ class HeadAdapters:
         replaced = [name for name in self.given if name in self.replaced()]
         if active == self.given and not replaced:
             self.forget_replaced()
-            return
-        if self.switches and not replaced:
-            attached.activate(self.given)
             return
         own = f"`set_active_adapter(model, {_argument(self.given)})` to use its adapters again, or "
         removed = f" (since removed: {replaced})" if replaced else ""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer.adaptation import AttentionScores, HiddenStates, add_adapters, distill, student_from
+from keras_transfer.adaptation import AttentionScores, HiddenStates, add_adapters, distill, distillation, student_from
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.data import row_store
 from keras_transfer.encoders import AlbertEncoder
@@ -304,6 +304,11 @@ def run(model=student, teacher=classifier, texts=TEXTS, labels=None, **options):
     return lambda: distill(model(), teacher(), texts, labels, **options)
 
 
+def run_on_two_devices(monkeypatch):
+    monkeypatch.setattr(distillation, "replicas_of", lambda task: (2, False))
+    distill(student(), classifier(), TEXTS)
+
+
 def run_on_its_teacher():
     teacher = classifier()
     distill(teacher, teacher, TEXTS)
@@ -311,6 +316,7 @@ def run_on_its_teacher():
 
 test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
     (run_on_its_teacher, "must not share weights with its teacher ... `student_from(teacher)`"),
+    (run_on_two_devices, "runs on one device ... `student.with_heads(...)` ... replicas=2"),
     (run(lambda: student(names=["good", "evil"])), "classes of the teacher ... ['good', 'evil'] ... ['bad', 'good']"),
     (run(lambda: student(cls=TextRegressor)), "of the same kind ... student='Numbers', teacher='ClassNames'"),
     (

@@ -1,1 +1,0 @@
-"""The formats of exports, one file for each, whose first line names the format and describes it."""
