@@ -20,10 +20,12 @@ from keras_transfer.adaptation.adapters.prefix import Prefix
 from keras_transfer.adaptation.adapters.prompt import Prompt
 from keras_transfer.adaptation.cached_features import cache_features
 from keras_transfer.adaptation.distillation import AttentionScores, HiddenStates, distill, student_from
+from keras_transfer.adaptation.ensembles import Ensemble
 from keras_transfer.adaptation.few_shot import sample_pairs, setfit
 from keras_transfer.adaptation.fine_tuning import fine_tune
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.language_model_loss import with_language_model_loss
+from keras_transfer.adaptation.merging import Soup, combine_adapters, greedy_soup, merge_models
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
@@ -60,6 +62,7 @@ __all__ = [
     "AttentionScores",
     "BitFit",
     "Compacter",
+    "Ensemble",
     "Fisher",
     "Fusion",
     "HiddenStates",
@@ -74,17 +77,21 @@ __all__ = [
     "Prefix",
     "Prompt",
     "Recipe",
+    "Soup",
     "add_adapters",
     "cache_features",
+    "combine_adapters",
     "distill",
     "estimate_fisher",
     "fine_tune",
     "freeze",
     "freeze_to",
     "get_recipe",
+    "greedy_soup",
     "layer_groups",
     "load_adapters",
     "merge_adapters",
+    "merge_models",
     "rematerialize",
     "remove_adapters",
     "sample_pairs",

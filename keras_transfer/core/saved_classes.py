@@ -6,7 +6,7 @@ import keras
 
 NAMES = {
     "adaptation": """
-        BitFit Compacter Fusion Houlsby IA3 LayerCopies LoRA PALs Parallel Pfeiffer Prefix Prompt
+        BitFit Compacter Ensemble Fusion Houlsby IA3 LayerCopies LoRA PALs Parallel Pfeiffer Prefix Prompt
     """,
     "encoders": """
         AlbertEncoder AWDLSTMEncoder AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BertEncoder

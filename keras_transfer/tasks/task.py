@@ -495,7 +495,7 @@ class Task(
         return attached_to(self.encoder).facts(names_of_classes(self.labels))
 
     def save_own_variables(self, store):
-        self.head_adapters.check()
+        self.head_adapters.check_to_save()
         warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
@@ -537,7 +537,10 @@ class HeadAdapters:
             its adapters. Adapters that replace others under the same name have a different list of kinds.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
         trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
+        saved_within: Boolean. Whether the task is saved next as a part of a model that applies its adapters itself.
     """
+
+    saved_within = False
 
     def __init__(self, task):
         self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
@@ -589,6 +592,12 @@ class HeadAdapters:
             f"model={self._task.name!r}, which was last given {list(self.given)}{removed}, and an encoder with the "
             f"active adapters {list(active)} of {list(attached.adapters)}"
         )
+
+    def check_to_save(self):
+        """Checks the adapters as `check` does, unless the task is saved as a part of a model that applies them."""
+        if not self.saved_within:
+            self.check()
+        self.saved_within = False
 
 
 def _argument(names):

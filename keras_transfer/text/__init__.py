@@ -45,6 +45,7 @@ from keras_transfer.text.inputs import (
     to_list,
     to_sentences,
 )
+from keras_transfer.text.joint_preprocessor import JointPreprocessor
 from keras_transfer.text.predicted_words import BEGIN, END
 from keras_transfer.text.preprocessor import (
     DEFAULT_LENGTH,
