@@ -14,6 +14,7 @@ import importlib.util
 import math
 import multiprocessing
 import os
+import pathlib
 import re
 import sys
 import tempfile
@@ -45,6 +46,11 @@ OBJECTIVES = {  # The keys of `cli.pretraining.PLANS`.
     "causal": "a GPT-2 predicts the next token, and can write texts",
     "awd-lstm": "an AWD-LSTM predicts the next token, window by window, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",
+}
+FORMATS = {  # Of `serving.exported.FORMATS`, from the first lines of their files.
+    found[1]: found[2]
+    for path in sorted(pathlib.Path(__file__).parent.glob("keras_transfer/serving/formats/*.py"))
+    if (found := re.match('"""The format "(.+?)": (.+)\\."""', path.read_text("utf-8")))
 }
 SIZES = {  # Of a new model: blocks, width, heads, width of the feed-forward layers.
     "tiny": (2, 128, 2, 512),
@@ -287,15 +293,11 @@ COMMANDS = {
     ),
     "export": Command(
         "exporting",
-        "export a model for TensorFlow Serving, LiteRT or ONNX Runtime",
+        "export a model that answers requests",
         "keras-transfer export classifier --format litert --quantization int8_dynamic --output small",
         {
             "model": {"help": f"{MODEL} of any task"},
-            "--format": choice(
-                ["savedmodel", "litert", "onnx"],
-                "savedmodel: takes raw text; litert, onnx: small and fast, without TensorFlow",
-                "savedmodel",
-            ),
+            "--format": choice(FORMATS, default="savedmodel"),
             "--quantization": choice(
                 ["float16", "int8_dynamic"],
                 "int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
@@ -306,7 +308,7 @@ COMMANDS = {
                 "two or more adapters, one of which each row of a request names (savedmodel); default: the active ones",
                 nargs="+",
             ),
-            "--data": value("FILE", f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"),
+            "--data": value("FILE", f"{TABLE} of texts, with which a portable export is tested; default: 64 questions"),
             **TEXT_COLUMN,
             **FORM,
             "--max-difference": value("X", "write nothing if an output differs from the model by more", type=float),
@@ -314,6 +316,7 @@ COMMANDS = {
             "--output": value("FOLDER", "folder for the export", required=True),
             "--overwrite": flag("replace the output folder if it exists"),
         },
+        (listing("Formats", FORMATS, 12),),
     ),
     "compare": Command(
         "comparison",

@@ -55,6 +55,7 @@ TENSORFLOW = {
     "tasks/span_extractor.py": "finds answers in texts in the graph, of ragged rows and characters",
     "training/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
     "training/gradients.py": "a training step with TensorFlow's tape and sparse gradients",
+    "training/part_step.py": "a training step that is traced with the shapes of the data",
 }
 # What the library should not need: (what, file) -> why it is needed there.
 PRIVATE = {

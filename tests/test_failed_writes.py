@@ -136,7 +136,7 @@ def test_an_export_is_whole_or_the_old_one(tmp_path, monkeypatch):
         (folder / "assets.extra" / "label_names.json").write_text(json.dumps(label_names))
         (folder / "saved_model.pb").write_bytes(b"graph")
 
-    monkeypatch.setattr(exporting.SavedModel, "write", write)
+    monkeypatch.setattr(exporting.FORMATS["savedmodel"], "write", write)
 
     def export(number):
         names = ["x", "yz"[number]]

@@ -104,9 +104,11 @@ def trained(task, data):
 
 def outputs(folder, name, texts):
     """Returns the logits of an export as a list of arrays, one for each text. A SavedModel has the ids of LiteRT's."""
+    from keras_transfer.serving.exported import FORMATS
     from keras_transfer.serving.portable import predict
 
-    served = predict.Model(folder / ("litert" if name == "savedmodel" else name))
+    format = "litert" if name == "savedmodel" else name
+    served = predict.Model(folder / format, open_model=FORMATS[format].open_model)
     if name == "savedmodel":
         served.compute = tokens_of(folder / name)
     groups = served.encode(texts)

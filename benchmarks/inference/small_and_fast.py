@@ -35,9 +35,11 @@ def savedmodel(exports, threads, length):
 
 def portable(name):
     def contender(exports, threads, length):
-        from keras_transfer.serving.portable.predict import Model
+        from keras_transfer.serving.exported import FORMATS
 
-        return by_size(exports, length, Model(f"{exports}/{name}", threads).compute)
+        run = FORMATS[name.partition("-")[0]].open_model(pathlib.Path(exports, name), threads)
+
+        return by_size(exports, length, run)
 
     return contender
 

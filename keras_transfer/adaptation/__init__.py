@@ -28,6 +28,7 @@ from keras_transfer.adaptation.language_model_loss import with_language_model_lo
 from keras_transfer.adaptation.merging import Soup, combine_adapters, greedy_soup, merge_models
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
+from keras_transfer.adaptation.static_tables import static_embeddings
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
 from keras_transfer.core.door import open_door
 from keras_transfer.training import (
@@ -99,6 +100,7 @@ __all__ = [
     "select_groups",
     "set_active_adapter",
     "setfit",
+    "static_embeddings",
     "student_from",
     "trainable_summary",
     "trim_vocabulary",

@@ -1,4 +1,4 @@
-"""`keras-transfer export`: writes a model as a SavedModel, or for LiteRT or ONNX Runtime."""
+"""`keras-transfer export`: writes a model in a format that answers requests."""
 
 import shlex
 
@@ -7,7 +7,7 @@ from keras_transfer.cli.labelled_texts import read_column
 from keras_transfer.cli.models import find_model, load_model
 from keras_transfer.core.files import check_folder
 from keras_transfer.core.names import listed
-from keras_transfer.serving import read_facts
+from keras_transfer.serving import FORMATS
 
 
 def export(model, output, pairs, overwrite, data, text_column, separator, encoding, no_header, **options):
@@ -24,19 +24,13 @@ def export(model, output, pairs, overwrite, data, text_column, separator, encodi
     if pairs and getattr(model, "fitted_on", None) == "texts":
         raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
     folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, texts=texts, **options)
-    if (folder / "saved_model.pb").exists():
-        print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
-        for name, signature in read_facts(folder)["signatures"].items():
-            print(f"  {name}: {', '.join(signature['inputs'])}")
-        encoder = getattr(model, "encoder", None)
-        if adapters is None and len(names := list(getattr(encoder, "adapters", ()))) > 1:
-            print(
-                f"It answers with the adapters {list(encoder.active_adapters)}, the active ones of {listed(names)}. "
-                "With `--adapters`, each row of a request names its own."
-            )
-    else:
+    format = FORMATS[options["format"]]
+    print(f"The {type(model).__name__} is exported to {folder}. {format.usage(folder)}")
+    names = list(getattr(getattr(model, "encoder", None), "adapters", ()))
+    if "adapters" in format.OPTIONS and adapters is None and len(names) > 1:
         print(
-            f"The {type(model).__name__} is exported to {folder}. {folder / 'predict.py'} answers without TensorFlow."
+            f"It answers with the adapters {list(model.encoder.active_adapters)}, the active ones of {listed(names)}. "
+            "With `--adapters`, each row of a request names its own."
         )
     if isinstance(model, (tasks.TextClassifier, tasks.TextRegressor)) and not pairs:
         adapter = f" --adapter {adapters[0]}" if adapters else ""

@@ -42,9 +42,9 @@ NAMES = {
         TokenMasking TranslationMasking
     """,
     "tasks": """
-        BertPretraining BidirectionalLM BothPlaces CarriedState CausalLM ChainLoss DialogueModel MaskedLM MultipleChoice
-        PermutationLM ReplacedTokenDetection Seq2SeqLM SpanExtractor TextClassifier TextEmbedder TextRegressor
-        TokenClassifier UsedPlaces
+        BertPretraining BidirectionalLM BothPlaces CarriedState CausalLM ChainLoss DialogueModel MaskedLM MultiTask
+        MultipleChoice PermutationLM ReplacedTokenDetection Seq2SeqLM SpanExtractor TextClassifier TextEmbedder
+        TextRegressor TokenClassifier UsedPlaces
     """,
     "text": """
         BertPreprocessor ByteBPETokenizer ElmoPreprocessor FastaiTokenizer GPTTokenizer MarianTokenizer Packing

@@ -5,6 +5,7 @@ import sys
 from keras_transfer.core.door import open_door
 from keras_transfer.objectives.denoising import Denoising
 from keras_transfer.objectives.next_token import NextToken
+from keras_transfer.objectives.objective import Objective
 from keras_transfer.objectives.permutation_language_model import PermutationLanguageModel
 from keras_transfer.objectives.prefix_lm import PrefixLM
 from keras_transfer.objectives.sequence_autoencoder import SequenceAutoencoder
@@ -17,6 +18,7 @@ from keras_transfer.objectives.translation_masking import TranslationMasking
 __all__ = [
     "Denoising",
     "NextToken",
+    "Objective",
     "PermutationLanguageModel",
     "PrefixLM",
     "SequenceAutoencoder",

@@ -67,24 +67,11 @@ class Denoising(SequenceObjective):
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws other noise.
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
-    Call arguments:
-        - `rows`: List of integer arrays [tokens], without special tokens.
-        - `random`: `np.random.Generator`.
-        - `mask_id`: Integer. Id of the mask token.
-        - `vocabulary_size`: Integer. Number of ids.
-        - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
-        - `stop_ids`: List of integers. Ids of the tokens that end a sentence. Defaults to `()`, if texts are one
-          sentence.
-        - `word_starts`: Boolean array [vocabulary_size]. Which tokens begin a word. Defaults to `None`, if all do.
-
-    Returns:
-        A tuple of the sources and the targets, lists of integer arrays. The targets are the rows.
-
     Example:
     ```python
     objective = keras_transfer.objectives.Denoising(poisson_mean=2.0)
     tokens = {"mask_id": 4, "vocabulary_size": 60, "special_ids": [0, 1, 2, 3, 4], "stop_ids": [5]}
-    sources, targets = objective([np.array([10, 11, 5, 12, 13, 14, 5])], np.random.default_rng(0), **tokens)
+    sources, targets = objective.rewrite([np.array([10, 11, 5, 12, 13, 14, 5])], np.random.default_rng(0), **tokens)
     ```
 
     Source: https://arxiv.org/abs/1910.13461
@@ -106,7 +93,32 @@ class Denoising(SequenceObjective):
         self.stop_tokens = tuple(self.stop_tokens)
         self._probabilities = None if self.poisson_mean is None else poisson_probabilities(self.poisson_mean)
 
-    def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=(), stop_ids=(), word_starts=None):
+    def rewrite(
+        self,
+        rows: list,
+        random: np.random.Generator,
+        mask_id: int,
+        vocabulary_size: int,
+        special_ids: Any = (),
+        stop_ids: Any = (),
+        word_starts: Any = None,
+    ) -> tuple:
+        """Makes sources and targets of texts.
+
+        Args:
+            rows: List of integer arrays [tokens], without special tokens.
+            random: `np.random.Generator`.
+            mask_id: Integer. Id of the mask token.
+            vocabulary_size: Integer. Number of ids.
+            special_ids: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+            stop_ids: List of integers. Ids of the tokens that end a sentence. Defaults to `()`, if texts are one
+                sentence.
+            word_starts: Boolean array [vocabulary_size]. Which tokens begin a word. Defaults to `None`, if all do.
+
+        Returns:
+            A tuple of the sources and the targets, lists of integer arrays. The targets are the rows.
+        """
+
         def ids(count):
             return draw_ids(random, count, vocabulary_size, special_ids)
 
@@ -172,7 +184,7 @@ class Denoising(SequenceObjective):
         return insert_tokens(row, random.permutation(len(row) + count)[:count], values)
 
     def tokens(self, preprocessor: Any) -> dict:
-        found = mask_tokens(preprocessor)
+        found = super().tokens(preprocessor) | mask_tokens(preprocessor)
         if self.permutation_rate > 0:
             found["stop_ids"] = [preprocessor.token_to_id(token) for token in self.stop_tokens]
             rule = (

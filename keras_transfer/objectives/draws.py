@@ -98,3 +98,11 @@ def as_rows(rows):
         if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
             raise ValueError(f"Rows must be lists of integers. Received: {rows[index]!r:.100} at position {index}")
     return [row.astype("int32") for row in found]
+
+
+def padded(rows, length, value=0):
+    """Returns rows as an int32 array [rows, length]."""
+    found = np.full((len(rows), length), value, "int32")
+    for place, row in zip(found, rows):
+        place[: len(row)] = row
+    return found

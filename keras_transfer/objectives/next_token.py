@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 
-from keras_transfer.core.saved_arguments import SavedByArguments
+from keras_transfer.objectives.objective import Objective
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class NextToken(SavedByArguments):
+class NextToken(Objective):
     """Makes the targets of a causal language model (Bengio et al. 2003): at each position, the token that follows.
 
     The last token of a text predicts nothing, and neither does padding. Their weight is 0.
@@ -15,7 +15,7 @@ class NextToken(SavedByArguments):
     Call arguments:
         - `inputs`: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token)
           and possibly others. Padding is on the right.
-        - `weights`: Array of shape `[batch]`. Weights of the texts. Defaults to `None`, 1 for all.
+        - `random`: Not used. Defaults to `None`.
 
     Returns:
         A tuple of `inputs`, unchanged, the targets (int32) and their weights (float32), both of shape
@@ -32,10 +32,10 @@ class NextToken(SavedByArguments):
     Source: https://www.jmlr.org/papers/v3/bengio03a.html
     """
 
-    def __call__(self, inputs, weights=None):
+    def __call__(self, inputs, random=None):
         real = _shifted(inputs["padding_mask"]).astype("float32")
         targets = _shifted(inputs["token_ids"]).astype("int32") * real.astype("int32")
-        return inputs, targets, real if weights is None else real * np.asarray(weights, "float32")[:, None]
+        return inputs, targets, real
 
 
 def _shifted(values):

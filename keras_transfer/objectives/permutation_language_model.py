@@ -7,8 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import PART, expects, integer, one_of
-from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.objectives.draws import padded_rows, word_starts_of
+from keras_transfer.objectives.objective import Objective
 from keras_transfer.objectives.word_choice import ngram_probabilities
 
 STARTS = ("words", "tokens")
@@ -24,7 +24,7 @@ STARTS = ("words", "tokens")
 )
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass(eq=False)
-class PermutationLanguageModel(SavedByArguments):
+class PermutationLanguageModel(Objective):
     """Draws the order in which the tokens of each text are predicted, and the last ones of it as targets (XLNet).
 
     The model's input is the text as it is, without a mask token. The tokens that are not targets are given. A target is
@@ -80,6 +80,8 @@ class PermutationLanguageModel(SavedByArguments):
 
     Source: https://arxiv.org/abs/1906.08237, https://github.com/zihangdai/xlnet
     """
+
+    made_inputs = ("factorization_order", "mask_positions")
 
     mask_selection_rate: float = 1 / 6
     _: dataclasses.KW_ONLY
@@ -137,17 +139,6 @@ class PermutationLanguageModel(SavedByArguments):
         return np.array(chosen, bool).reshape(allowed.shape)
 
     def tokens(self, preprocessor: Any) -> dict:
-        """Returns the arguments of a call that depend on the vocabulary.
-
-        Args:
-            preprocessor: `text.TokenPreprocessor` whose vocabulary the ids come from.
-
-        Returns:
-            A dict of keyword arguments.
-
-        Raises:
-            ValueError: If spans begin with words, but the tokens do not say where words begin.
-        """
         found = {"special_ids": preprocessor.special_ids}
         return found if self.starts == "tokens" else {**found, "word_starts": word_starts_of(preprocessor, True)}
 

@@ -24,18 +24,10 @@ class PrefixLM(SequenceObjective):
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch cuts elsewhere.
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
-    Call arguments:
-        - `rows`: List of integer arrays [tokens], without special tokens.
-        - `random`: `np.random.Generator`.
-
-    Returns:
-        A tuple of the sources and the targets, lists of integer arrays with at least one token. Only a text of a single
-        token has an empty source.
-
     Example:
     ```python
     objective = keras_transfer.objectives.PrefixLM()
-    sources, targets = objective([np.arange(10, 20), np.arange(30, 34)], np.random.default_rng(0))
+    sources, targets = objective.rewrite([np.arange(10, 20), np.arange(30, 34)], np.random.default_rng(0))
     ```
 
     Source: https://arxiv.org/abs/1910.10683
@@ -59,9 +51,20 @@ class PrefixLM(SequenceObjective):
         least = int(np.round(np.float32(1 - 2 * self.noise_density) * np.float32(most)))
         return min(max(least, 1), most), most
 
-    def __call__(self, rows, random):
+    def rewrite(self, rows: list, random: np.random.Generator) -> tuple:
+        """Makes sources and targets of texts.
+
+        Args:
+            rows: List of integer arrays [tokens], without special tokens.
+            random: `np.random.Generator`.
+
+        Returns:
+            A tuple of the sources and the targets, lists of integer arrays with at least one token. Only a text of a
+            single token has an empty source.
+        """
         rows = as_rows(rows)
-        cuts = [random.integers(*self.bounds(len(row)), endpoint=True) for row in rows]
+        bounds = [self.bounds(len(row)) for row in rows]
+        cuts = [random.integers(least, most, endpoint=True) for least, most in bounds]
         return [row[:cut] for row, cut in zip(rows, cuts)], [row[cut:] for row, cut in zip(rows, cuts)]
 
     def max_lengths(self, length: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import numpy as np
 
 from keras_transfer.core.expect import expects, integer
 from keras_transfer.objectives.draws import as_rows
@@ -22,17 +23,10 @@ class SequenceAutoencoder(SequenceObjective):
         seed: Integer. Seed of the objective, which draws nothing: the argument is there for symmetry with other
             objectives. Defaults to `None`.
 
-    Call arguments:
-        - `rows`: List of integer arrays [tokens], without special tokens.
-        - `random`: `np.random.Generator`. Not used.
-
-    Returns:
-        A tuple of the sources and the targets, which are both the rows.
-
     Example:
     ```python
     objective = keras_transfer.objectives.SequenceAutoencoder()
-    sources, targets = objective([np.arange(10, 20)], np.random.default_rng(0))
+    sources, targets = objective.rewrite([np.arange(10, 20)], np.random.default_rng(0))
     ```
 
     Source: https://arxiv.org/abs/1511.01432
@@ -41,7 +35,16 @@ class SequenceAutoencoder(SequenceObjective):
     _: dataclasses.KW_ONLY
     seed: int | None = None
 
-    def __call__(self, rows, random):
+    def rewrite(self, rows: list, random: np.random.Generator) -> tuple:
+        """Makes sources and targets of texts.
+
+        Args:
+            rows: List of integer arrays [tokens], without special tokens.
+            random: `np.random.Generator`. Not used.
+
+        Returns:
+            A tuple of the sources and the targets, which are both the rows.
+        """
         rows = as_rows(rows)
         return rows, rows
 

@@ -31,22 +31,11 @@ class SpanCorruption(SequenceObjective):
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws other spans.
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
-    Call arguments:
-        - `rows`: List of integer arrays [tokens], without special tokens.
-        - `random`: `np.random.Generator`.
-        - `sentinel_ids`: List of integers. The sentinels in the order in which they are used.
-
-    Returns:
-        A tuple of the sources and the targets, lists of integer arrays.
-
-    Raises:
-        ValueError: If a text has more spans than there are sentinels.
-
     Example:
     ```python
     objective = keras_transfer.objectives.SpanCorruption(0.3, mean_span_length=2.0)
     rows = [np.arange(10, 20), np.arange(30, 34)]
-    sources, targets = objective(rows, np.random.default_rng(0), sentinel_ids=[99, 98, 97])
+    sources, targets = objective.rewrite(rows, np.random.default_rng(0), sentinel_ids=[99, 98, 97])
     ```
 
     Source: https://arxiv.org/abs/1910.10683
@@ -89,7 +78,20 @@ class SpanCorruption(SequenceObjective):
         noise, others = (_segments(total, spans, random) for total in (tokens, max(length, 2) - tokens))
         return np.repeat(np.tile([False, True], spans), np.stack([others, noise], axis=1).ravel())[:length]
 
-    def __call__(self, rows, random, sentinel_ids):
+    def rewrite(self, rows: list, random: np.random.Generator, sentinel_ids: list[int]) -> tuple:
+        """Makes sources and targets of texts.
+
+        Args:
+            rows: List of integer arrays [tokens], without special tokens.
+            random: `np.random.Generator`.
+            sentinel_ids: List of integers. The sentinels in the order in which they are used.
+
+        Returns:
+            A tuple of the sources and the targets, lists of integer arrays.
+
+        Raises:
+            ValueError: If a text has more spans than there are sentinels.
+        """
         pairs = [corrupt_spans(row, self.draw(len(row), random), sentinel_ids) for row in as_rows(rows)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
@@ -97,7 +99,7 @@ class SpanCorruption(SequenceObjective):
         sentinel_ids = preprocessor.tokenizer.sentinel_ids
         rule = "`SpanCorruption` needs a vocabulary with sentinels, '<extra_id_0>', '<extra_id_1>' and so on."
         expect(sentinel_ids, rule, vocabulary_size=preprocessor.vocabulary_size)
-        return {"sentinel_ids": sentinel_ids}
+        return {**super().tokens(preprocessor), "sentinel_ids": sentinel_ids}
 
     def max_lengths(self, length: int) -> tuple[int, int]:
         tokens, spans = self.counts(np.arange(length + 1))

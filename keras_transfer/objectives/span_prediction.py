@@ -41,29 +41,17 @@ class SpanPrediction(SequenceObjective):
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different spans.
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
-    Call arguments:
-        - `rows`: List of integer arrays [tokens].
-        - `random`: `np.random.Generator`.
-        - `mask_id`: Integer. Id of the mask token.
-        - `vocabulary_size`: Integer. Number of ids.
-        - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
-
-    Returns:
-        A tuple of four lists of integer arrays: the sources; the decoder's inputs; the targets; and the positions of
-        the targets in their text, from 1 on. The last three are equally long, and empty if less than one token would
-        be hidden.
-
     Example:
     ```python
     objective = keras_transfer.objectives.SpanPrediction()
     tokens = {"mask_id": 4, "vocabulary_size": 60, "special_ids": [0, 1, 2, 3, 4]}
-    sources, previous, targets, positions = objective([np.arange(10, 21)], np.random.default_rng(0), **tokens)
+    sources, previous, targets, positions = objective.rewrite([np.arange(10, 21)], np.random.default_rng(0), **tokens)
     ```
 
     Source: https://arxiv.org/abs/1905.02450
     """
 
-    with_positions = True
+    made_inputs = (*SequenceObjective.made_inputs, "decoder_positions")
 
     mask_rate: float = 0.5
     _: dataclasses.KW_ONLY
@@ -97,12 +85,28 @@ class SpanPrediction(SequenceObjective):
         return [(first, size, int(size * self.mask_rate)) for first, size in sizes]
 
     def tokens(self, preprocessor: Any) -> dict:
-        return mask_tokens(preprocessor)
+        return {**super().tokens(preprocessor), **mask_tokens(preprocessor)}
 
     def max_lengths(self, length: int) -> tuple[int, int]:
         return length, sum(count for *_, count in self._blocks(length))
 
-    def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=()):
+    def rewrite(
+        self, rows: list, random: np.random.Generator, mask_id: int, vocabulary_size: int, special_ids: Any = ()
+    ) -> tuple:
+        """Makes sources and targets of texts.
+
+        Args:
+            rows: List of integer arrays [tokens].
+            random: `np.random.Generator`.
+            mask_id: Integer. Id of the mask token.
+            vocabulary_size: Integer. Number of ids.
+            special_ids: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+
+        Returns:
+            A tuple of four lists of integer arrays: the sources; the decoder's inputs; the targets; and the positions
+            of the targets in their text, from 1 on. The last three are equally long, and empty if less than one token
+            would be hidden.
+        """
         rows = as_rows(rows)
         positions = [self.draw(len(row), random) for row in rows]
         targets = [row[places] for row, places in zip(rows, positions)]

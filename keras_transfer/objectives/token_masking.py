@@ -7,7 +7,6 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import FRACTION, PART, expect, expects, integer, one_of
-from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.objectives.draws import (
     check_kinds,
     hide,
@@ -15,6 +14,7 @@ from keras_transfer.objectives.draws import (
     padded_rows,
     word_starts_of,
 )
+from keras_transfer.objectives.objective import Objective
 from keras_transfer.objectives.word_choice import choose_words, ngram_probabilities, span_probabilities, words_of
 
 # The names of the arguments in files of version 0.1.
@@ -34,7 +34,7 @@ _MAX_WORDS = {"words": 1, "ngrams": 3, "spans": 10}
 )
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass(eq=False)
-class TokenMasking(SavedByArguments):
+class TokenMasking(Objective):
     """Hides some tokens of each text, which a masked language model predicts (Devlin et al. 2019, section 3.1).
 
     A fraction of the real tokens of a text that are not special is chosen, but at least one token. Most of the chosen
@@ -94,6 +94,8 @@ class TokenMasking(SavedByArguments):
 
     Source: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1909.11942 and https://arxiv.org/abs/1907.10529.
     """
+
+    made_inputs = ("mask_positions",)
 
     mask_selection_rate: float = 0.15
     _: dataclasses.KW_ONLY
@@ -171,17 +173,6 @@ class TokenMasking(SavedByArguments):
         return positions, numbers if joins else None
 
     def tokens(self, preprocessor: Any) -> dict:
-        """Returns the arguments of a call that depend on the vocabulary.
-
-        Args:
-            preprocessor: `text.TokenPreprocessor` whose vocabulary the ids come from.
-
-        Returns:
-            A dict of keyword arguments.
-
-        Raises:
-            ValueError: If the vocabulary has no mask token, or if its tokens do not say where words begin.
-        """
         found = mask_tokens(preprocessor)
         return found if self.units == "tokens" else {**found, "word_starts": word_starts_of(preprocessor)}
 

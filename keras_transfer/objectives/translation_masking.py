@@ -2,27 +2,28 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_transfer.core.expect import FRACTION, PART, expect, expects
-from keras_transfer.core.saved_arguments import SavedByArguments
-from keras_transfer.objectives.draws import as_rows, check_kinds, hide
+from keras_transfer.core.expect import FRACTION, PART, expects
+from keras_transfer.objectives.draws import check_kinds, hide, mask_tokens, padded, padded_rows
+from keras_transfer.objectives.objective import Objective
 
 
 @expects(mask_selection_rate=PART, mask_token_rate=FRACTION, random_token_rate=FRACTION)
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass(eq=False)
-class TranslationMasking(SavedByArguments):
+class TranslationMasking(Objective):
     """Hides tokens of a text and its translation, which are predicted from both (TLM, Conneau and Lample 2019).
 
-    The two texts are joined. Positions begin at 0 in each of them, and each has its own language. A hidden token can be
+    The two texts are joined, each with its own language. Positions begin at 0 in each of them. A hidden token can be
     predicted from its translation, so that a model learns to align the languages.
 
     Every token is hidden with the same probability, except the first one of the joined texts and special tokens. Pass
-    `special_ids=()` to hide special tokens too, as XLM does. A `tasks.MaskedLM` learns from these rows, padded, if its
-    encoder is an `XlmEncoder` with `further_inputs=["positions"]`.
+    `special_ids=()` to hide special tokens too, as XLM does. A `tasks.MaskedLM` learns from these rows if its encoder
+    is an `XlmEncoder` with `further_inputs=["positions"]`.
 
     Args:
         mask_selection_rate: Float between 0 and 1. Probability of a token to be hidden. Defaults to `0.15`.
@@ -32,34 +33,34 @@ class TranslationMasking(SavedByArguments):
             do not change. Defaults to `0.1`.
 
     Call arguments:
-        - `rows`: List of integer arrays [tokens], the texts with their special tokens.
-        - `translations`: List of integer arrays [tokens], as many.
+        - `inputs`: Dict of integer arrays of shape `[batch, length]`: `token_ids`, a text and then its translation,
+          both with their special tokens; `padding_mask` (1 for a real token); and `language_ids`, which are not the
+          same for both.
         - `random`: `np.random.Generator`.
         - `mask_id`: Integer. Id of the mask token.
         - `vocabulary_size`: Integer. Number of ids.
         - `special_ids`: List of integers. Ids that are neither hidden nor drawn. Defaults to `()`.
-        - `language_ids`: Tuple of two integers. The languages of the texts and of the translations. Defaults to `(0,
-          1)`.
 
     Returns:
-        A tuple of the inputs and the targets. The inputs are a dict of lists of integer arrays: `token_ids`,
-        `positions` and `language_ids`, with a value for each token, and `mask_positions`, the places of the hidden
-        tokens in order. The targets are a list of the original ids at these places.
-
-    Raises:
-        ValueError: If there are not as many translations as texts.
+        A tuple of the inputs and the targets. The inputs have changed `token_ids`, and two more arrays, int32:
+        `positions` `[batch, length]`, and `mask_positions` `[batch, places]`, the places of the hidden tokens in order.
+        The targets are the original ids at these places, int32. The last two are -1 at places that a text does not
+        use.
 
     Example:
     ```python
     objective = keras_transfer.objectives.TranslationMasking()
     tokens = {"mask_id": 4, "vocabulary_size": 60, "special_ids": [0, 1, 2, 3, 4]}
-    rows, translations = [np.array([2, 10, 11, 12, 3])], [np.array([2, 40, 41, 3])]
-    inputs, targets = objective(rows, translations, np.random.default_rng(0), **tokens)
+    inputs = {"token_ids": np.array([[2, 10, 11, 12, 3, 2, 40, 41, 3]]), "padding_mask": np.ones((1, 9), "int32")}
+    inputs["language_ids"] = np.array([[0, 0, 0, 0, 0, 1, 1, 1, 1]])
+    inputs, targets = objective(inputs, np.random.default_rng(0), **tokens)
     inputs["positions"]  # [[0, 1, 2, 3, 4, 0, 1, 2, 3]]
     ```
 
     Source: https://arxiv.org/abs/1901.07291
     """
+
+    made_inputs = ("positions", "mask_positions")
 
     mask_selection_rate: float = 0.15
     _: dataclasses.KW_ONLY
@@ -83,20 +84,19 @@ class TranslationMasking(SavedByArguments):
         allowed = (np.arange(len(row)) > 0) & ~np.isin(row, np.asarray(special_ids, int))
         return np.flatnonzero((random.random(len(row)) < self.mask_selection_rate) & allowed)
 
-    def __call__(self, rows, translations, random, mask_id, vocabulary_size, special_ids=(), language_ids=(0, 1)):
-        rows, translations = as_rows(rows), as_rows(translations)
-        rule = "Each text must have one translation."
-        expect(len(rows) == len(translations), rule, rows=len(rows), translations=len(translations))
-        inputs = {"token_ids": [], "positions": [], "language_ids": [], "mask_positions": []}
-        targets = []
-        for parts in zip(rows, translations):
-            joined, lengths = np.concatenate(parts), [len(part) for part in parts]
-            places = self.draw(joined, random, special_ids)
-            target = joined[places]
-            joined[places] = hide(target, random, self, mask_id, vocabulary_size, special_ids)
-            inputs["token_ids"].append(joined)
-            inputs["positions"].append(np.concatenate([np.arange(length) for length in lengths]))
-            inputs["language_ids"].append(np.repeat(language_ids, lengths))
-            inputs["mask_positions"].append(places)
-            targets.append(target)
-        return inputs, targets
+    def __call__(self, inputs, random, mask_id, vocabulary_size, special_ids=()):
+        ids, real = padded_rows(inputs)
+        ids, languages, places = ids.astype("int32"), np.asarray(inputs["language_ids"]), np.arange(ids.shape[1])
+        second = np.argmax(languages != languages[:, :1], axis=1)[:, None]  # Where the translation begins.
+        positions = np.where(real, places - np.where(places >= second, second, 0), 0)
+        hidden, targets = [], []
+        for row, length in zip(ids, real.sum(axis=1)):
+            hidden.append(self.draw(row[:length], random, special_ids))
+            targets.append(row[hidden[-1]])
+            row[hidden[-1]] = hide(targets[-1], random, self, mask_id, vocabulary_size, special_ids)
+        places = max(map(len, targets))
+        made = {"positions": positions.astype("int32"), "mask_positions": padded(hidden, places, -1)}
+        return {**inputs, "token_ids": ids, **made}, padded(targets, places, -1)
+
+    def tokens(self, preprocessor: Any) -> dict:
+        return mask_tokens(preprocessor)

@@ -3,7 +3,7 @@
 import sys
 
 from keras_transfer.core.door import open_door
-from keras_transfer.serving.exported import is_exported, labels_of_export, open_exported, read_facts
+from keras_transfer.serving.exported import FORMATS, is_exported, labels_of_export, open_exported, read_facts
 from keras_transfer.serving.exporting import export
 from keras_transfer.serving.folder_predictor import FolderPredictor
 from keras_transfer.serving.predictor import Predictor

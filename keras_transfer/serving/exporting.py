@@ -17,13 +17,9 @@ from keras_transfer.core.expect import FRACTION, expect, expects, number, one_of
 from keras_transfer.core.files import atomic_folder, check_folder
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import in_first_process, write_together
-from keras_transfer.serving.portable.litert import LiteRT
-from keras_transfer.serving.portable.onnx import ONNX
-from keras_transfer.serving.saved_model import SavedModel
+from keras_transfer.serving.exported import FORMATS
 from keras_transfer.tasks import Task
 
-# From each format to a class with the names of its options, `check` and `write`.
-FORMATS: dict[str, Any] = {"savedmodel": SavedModel, "litert": LiteRT, "onnx": ONNX}
 _SUMMARY = (
     "{folder}: {megabytes:.1f} MB; in one thread 1 text {milliseconds_of_1:.1f} ms, 32 texts {milliseconds_of_32:.1f} "
     "ms; compared with the model on {texts} texts: largest difference {max_difference:.2g}"

@@ -11,7 +11,7 @@ import numpy as np
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_file, file_digest
 from keras_transfer.core.names import did_you_mean, listed
-from keras_transfer.serving.exported import FILES
+from keras_transfer.serving.exported import format_of
 from keras_transfer.serving.predictor import Predictor, columns_by_input
 
 ROWS = 16_384  # Number of rows that are in memory at once, and in a row group of the output.
@@ -181,7 +181,8 @@ class FolderPredictor:
         """Returns the settings that all files of an output have in common."""
         model = self.predict.folder
         if "://" not in model:
-            model = " ".join(file_digest(path) for name in FILES if (path := pathlib.Path(model, name)).exists())
+            paths = [pathlib.Path(model, name) for name in format_of(model).FILES]
+            model = " ".join(file_digest(path) for path in paths if path.exists())
         columns = dict(sorted(columns_by_input(self.predict.text_columns).items(), key=str))
         return {"model": model, "signature": self.predict.signature, "columns": columns}
 

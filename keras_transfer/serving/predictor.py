@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.names import did_you_mean
-from keras_transfer.serving.exported import is_exported, open_exported
+from keras_transfer.serving.exported import MARKS, is_exported, open_exported
 
 
 @expects(batch_size=integer(1))
@@ -58,7 +58,7 @@ class Predictor:
         self.folder = folder if "://" in folder else os.path.abspath(folder)
         if "://" not in self.folder and not is_exported(self.folder):
             raise FileNotFoundError(
-                "`folder` must be an exported model, with the file saved_model.pb or export.json. "
+                f"`folder` must be an exported model, with the file {' or '.join(MARKS)}. "
                 f"`serving.export(model, folder)` writes it. Received: {folder=}"
             )
 

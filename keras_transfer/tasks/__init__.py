@@ -10,6 +10,7 @@ from keras_transfer.tasks.class_labels import ClassNames, MultiHot
 from keras_transfer.tasks.dialogue_model import DialogueModel
 from keras_transfer.tasks.labels import Labels, Places
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.multi_task import MultiTask
 from keras_transfer.tasks.multiple_choice import MultipleChoice
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.permutation_lm import PermutationLM
@@ -44,6 +45,7 @@ __all__ = [
     "Labels",
     "MaskedLM",
     "MultiHot",
+    "MultiTask",
     "MultipleChoice",
     "Numbers",
     "PermutationLM",

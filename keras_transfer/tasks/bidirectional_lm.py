@@ -276,7 +276,7 @@ class SentenceReader(NextTokenReader):
 class WordsOnBothSides(JointLabels, TokenTargets):
     """The next and the previous words, from which both directions learn: the loss is the mean of theirs."""
 
-    made_inputs = ("targets",)
+    made_inputs, needs_objective = ("targets",), False
     axes = (None, None, 2)
 
     def __init__(self, count):

@@ -131,9 +131,9 @@ class DataMethods(_Task):
         if validation_data is not None:
             check_kind(self, kind_of(self, validation_data), kind)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
-            callbacks = sorted(keras.tree.flatten(callbacks or []), key=_writes_states)
+            callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
         given = getattr(callbacks, "callbacks", callbacks)
-        if any(map(_writes_states, given)):
+        if any(map(writes_states, given)):
             check_apart(data.position, None if validation_data is None else validation_data.position)
         self.fitted_on = kind
         warn_of_unknown_tokens(self, data)
@@ -318,7 +318,7 @@ class DataMethods(_Task):
         return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
 
 
-def _writes_states(callback):
+def writes_states(callback):
     """Returns whether a callback writes the states of all others, so that it must come last."""
     return isinstance(callback, TrainingCheckpoint)
 

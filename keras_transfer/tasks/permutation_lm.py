@@ -42,7 +42,6 @@ class OrderedMaskReader(MaskReader):
 class PredictedTokens(HiddenTokens):
     """The tokens that an objective chooses to be predicted in an order, which replace labels."""
 
-    objective_classes = (PermutationLanguageModel,)
     made_inputs = _INPUTS
 
     def check_inputs(self, inputs, labels=None):

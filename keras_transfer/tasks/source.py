@@ -465,11 +465,11 @@ def divided(task, x, y, sample_weight, fraction):
 
 def validation_of(task, data, batch_size):
     """Returns `validation_data`, in any form that `fit` accepts, in the form that `evaluate` needs."""
-    return source_of(task, "evaluate", *_validation_parts(task, data), batch_size=batch_size)
+    return source_of(task, "evaluate", *parts_of(task, data), batch_size=batch_size)
 
 
-def _validation_parts(task, data):
-    """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+def parts_of(task, data, name="validation_data"):
+    """Returns data in one value as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
     Tasks that make their targets also accept raw data without labels: texts, or a tuple of columns of texts.
     """
@@ -488,7 +488,7 @@ def _validation_parts(task, data):
         parts, alone = data, len(data) not in (2, 3) or any(isinstance(part, (str, bytes)) for part in data)
     if alone:
         raise ValueError(
-            "`validation_data` must be a dataset, or a tuple `(x, y)` or `(x, y, sample_weight)`. "
+            f"`{name}` must be a dataset, or a tuple `(x, y)` or `(x, y, sample_weight)`. "
             f"Received: {type(data).__name__} of {len(data)} values without labels"
         )
     return parts

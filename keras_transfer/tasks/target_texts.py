@@ -174,14 +174,13 @@ def _warn_of_targets(preprocessor, texts, real):
         )
 
 
-_DECODER = ("decoder_token_ids", "decoder_padding_mask")
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 
 class TargetTexts(NextTokens):
     """The texts that the model learns to write, which replace labels, or the ones that an objective makes."""
 
-    objective_classes = (SequenceObjective, type(None))
+    needs_objective, reads = False, SequenceObjective.made_inputs
 
     def __init__(self, count, objective=None):
         TokenTargets.__init__(self, count, objective)
@@ -192,9 +191,7 @@ class TargetTexts(NextTokens):
 
     @property
     def made_inputs(self):
-        if self.objective is None:
-            return ()
-        return (*_DECODER, "decoder_positions") if self.objective.with_positions else _DECODER
+        return () if self.objective is None else self.objective.made_inputs
 
     def encode(self, labels):
         if isinstance(labels, Mapping):
@@ -223,28 +220,14 @@ class TargetTexts(NextTokens):
         return 1  # The task weights its losses, which are means over tokens of targets or of sources.
 
     def draws(self, task):
-        reader, preprocessor, objective = task.reader, task.preprocessor, self.objective
-        _check_objective(reader, objective)
-        special, tokens = preprocessor.num_special_tokens, objective.tokens(preprocessor)
+        _check_objective(task.reader, self.objective)
+        draw, names = super().draws(task), task.encoder.encoder.input
 
         def make(columns, random):
-            ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
-            begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
-            rows = [row[begin : count - end] for row, count in zip(ids, real)]
-            sources, *decoded = objective(rows, random, **tokens)
-            # A batch is as long as its longest text may require, not as drawn: few text lengths stay few shapes.
-            source_length, target_length = objective.max_lengths(ids.shape[1] - special)
-
-            def pack(rows, length):
-                length = min(length + special, max(preprocessor.sequence_length, ids.shape[1]))
-                return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
-
-            inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
-            others = task.encoder.encoder.input.keys() - {*inputs}
-            inputs |= {name: np.zeros_like(inputs["token_ids"]) for name in others}
-            if objective.with_positions:
-                return _with_positions(inputs, *decoded, begin, target_length)
-            return reader.item(inputs, *pack(*decoded, target_length))
+            inputs, targets, weights = draw(columns, random)
+            inputs = {name: np.zeros_like(inputs["token_ids"]) for name in names} | inputs
+            given = "decoder_token_ids" in inputs
+            return (inputs, targets, weights) if given else task.reader.item(inputs, targets, weights)
 
         return make
 
@@ -280,7 +263,7 @@ def _check_objective(reader, objective):
     expect(is_known, "An objective requires a `text.TokenPreprocessor`.", preprocessor=preprocessor)
     rule = "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it."
     expect(not reader.prefix, rule, prefix=reader.prefix)
-    if objective.with_positions and not reader.with_positions:
+    if "decoder_positions" in objective.made_inputs and not reader.with_positions:
         raise ValueError(
             f"`{name}` passes positions to the decoder. Create an encoder with absolute positions, such as `Bart`, and "
             '`further_inputs=["decoder_positions"]`. Received: an encoder without this input'
@@ -307,28 +290,6 @@ def _same(tokenizer, other):
         return True
     same = type(tokenizer) is type(other) and tokenizer.get_config() == other.get_config()
     return same and tokenizer.vocabulary == other.vocabulary
-
-
-def _with_positions(inputs, previous, targets, positions, begin, length):
-    """Returns an item whose decoder receives given tokens at given positions, without the special tokens of a text."""
-    length = max(length, 1)
-    read, learned, places = (np.zeros((len(targets), length), "int32") for _ in range(3))
-    used = np.zeros((len(targets), length), "int32")
-    for i, row in enumerate(targets):
-        used[i, : len(row)], learned[i, : len(row)] = 1, row
-        # Positions count the tokens of the whole text, whose first token is the start token.
-        read[i, : len(row)], places[i, : len(row)] = previous[i], positions[i] + begin
-    given = {"decoder_token_ids": read, "decoder_padding_mask": used, "decoder_positions": places}
-    return {**inputs, **given}, learned, used.astype("float32")
-
-
-def _pack(rows, ids, real, begin, end, length, pad_id):
-    """Returns rows with the special tokens of their texts, padded or truncated, and a mask of their real tokens."""
-    packed, mask = np.full((len(rows), length), pad_id, "int32"), np.zeros((len(rows), length), "int32")
-    for i, (row, count) in enumerate(zip(rows, real)):
-        row = np.concatenate([ids[i, :begin], row[: length - begin - end], ids[i, count - end : count]])
-        packed[i, : len(row)], mask[i, : len(row)] = row, 1
-    return packed, mask
 
 
 class LabelsAsTargets(_Task):

@@ -437,8 +437,7 @@ class Task(
 
         Args:
             filepath: String or path. Folder that does not exist yet.
-            format: String, `"savedmodel"` or Keras's name for it, `"tf_saved_model"`, `"litert"` or `"onnx"`. Defaults
-                to `"savedmodel"`.
+            format: String, as in `serving.export`, or Keras's name `"tf_saved_model"`. Defaults to `"savedmodel"`.
             verbose: Boolean or integer. Whether to print what was measured. Defaults to `1`.
             **kwargs: Other arguments of `serving.export`, such as `quantization` and `overwrite`.
 
@@ -535,6 +534,7 @@ class HeadAdapters:
         given: Tuple of the names of the adapters that the head belongs to, in order.
         known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
             its adapters. Adapters that replace others under the same name have a different list of kinds.
+        switches: Boolean. Whether the task applies its adapters again before each use, as one of a `MultiTask` does.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
         trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
         saved_within: Boolean. Whether the task is saved next as a part of a model that applies its adapters itself.
@@ -544,6 +544,7 @@ class HeadAdapters:
 
     def __init__(self, task):
         self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
+        self.switches = False
         self.remember()
 
     def remember(self, given=None, known=None):
@@ -582,6 +583,9 @@ class HeadAdapters:
         replaced = [name for name in self.given if name in self.replaced()]
         if active == self.given and not replaced:
             self.forget_replaced()
+            return
+        if self.switches and not replaced:
+            attached.activate(self.given)
             return
         own = f"`set_active_adapter(model, {_argument(self.given)})` to use its adapters again, or "
         removed = f" (since removed: {replaced})" if replaced else ""

@@ -1,42 +1,46 @@
 """Targets that are tokens of the texts themselves, such as the next tokens of causal language models."""
 
+import functools
+
 import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED
 from keras_transfer.metrics import Perplexity, WordAccuracy
-from keras_transfer.objectives import NextToken, PermutationLanguageModel, SequenceObjective, TokenMasking
+from keras_transfer.objectives import NextToken, Objective
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES, UsedPlaces
 from keras_transfer.tasks.labels import Labels, Places, WeightedPlaces, check_integers
 from keras_transfer.tasks.reader import Reader, check_no_pairs, check_no_windows
-
-_OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
 
 class TokenTargets(Labels):
     """Token ids that an objective makes of texts, so that raw text needs no labels.
 
-    A subclass says in `draws` how a batch becomes inputs and targets. Prepared data has all of `made_inputs` and the
-    targets.
+    Prepared data has all of `made_inputs` and the targets.
 
     Args:
         count: Integer. Number of different ids.
-        objective: The objective, one of `objective_classes` or an object with the same methods.
+        objective: `objectives.Objective`. Defaults to `None`.
 
     Attributes:
-        objective_classes: Tuple of classes of objectives.
+        needs_objective: Boolean. Whether `objective` cannot be `None`.
+        reads: Tuple of strings. The first of the inputs that an objective must make.
         axes: Tuple of `None` or an integer for each axis of prepared targets.
     """
 
     optional = True
     places = Places()
     named_losses = NAMED_LOSSES
-    objective_classes: tuple[type, ...] = (type(None),)
+    needs_objective = True
     axes: tuple[int | None, ...] = (None, None)
 
     def __init__(self, count, objective=None):
         self.count, self.objective = count, objective
+
+    @property
+    def reads(self):
+        return self.made_inputs
 
     @property
     def objective(self):
@@ -44,11 +48,9 @@ class TokenTargets(Labels):
 
     @objective.setter
     def objective(self, objective):
-        is_like = callable(objective) and all(hasattr(objective, name) for name in ("tokens", "seed"))
-        others = (type, *_OBJECTIVES)
-        fits = isinstance(objective, self.objective_classes) or (is_like and not isinstance(objective, others))
-        rule = f"`objective` must be a `{self.objective_classes[0].__name__}`, or have its methods."
-        expect(fits, rule, objective=objective)
+        fits = isinstance(objective, Objective) and objective.made_inputs[: len(self.reads)] == self.reads
+        rule = f"`objective` must be an `objectives.Objective` that makes the inputs {list(self.reads)}."
+        expect(fits or (objective is None and not self.needs_objective), rule, objective=objective)
         self._objective = objective
 
     def check(self, labels, loss=None):
@@ -64,7 +66,7 @@ class TokenTargets(Labels):
 
     def draws(self, task):
         """Returns a function from the inputs of a batch and a `np.random.Generator` to new inputs and their targets."""
-        raise NotImplementedError
+        return functools.partial(self.objective, **self.objective.tokens(task.preprocessor))
 
     def targets(self, data, task):
         check_no_pairs(data, type(task).__name__)
@@ -85,7 +87,6 @@ class NextTokens(TokenTargets):
     """The next token at each position."""
 
     places = WeightedPlaces()
-    objective_classes: tuple[type, ...] = (NextToken,)
     named_metrics = {"perplexity": Perplexity}
 
     def __init__(self, count):
@@ -114,15 +115,11 @@ class NextTokens(TokenTargets):
             )
         return super().targets(data, task)
 
-    def draws(self, task):
-        return lambda inputs, random: self.objective(inputs)
-
 
 class HiddenTokens(TokenTargets):
     """The tokens that an objective hides, which replace labels."""
 
     made_inputs: tuple[str, ...] = ("mask_positions",)
-    objective_classes: tuple[type, ...] = (TokenMasking,)
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
@@ -148,19 +145,7 @@ class HiddenTokens(TokenTargets):
 
     def draws(self, task):
         task.reader.require()
-        tokens = self.objective.tokens(task.preprocessor)
-
-        def draw(inputs, random):
-            inputs, targets = self.objective(inputs, random, **tokens)
-            missing = set(self.made_inputs) - set(inputs)
-            if missing:  # A user may have written the objective.
-                raise ValueError(
-                    f"`objective` must return inputs with `{min(missing)}`, as `{self.objective_classes[0].__name__}` "
-                    f"does. Received: inputs with the keys {list(inputs)} from {type(self.objective).__name__}"
-                )
-            return inputs, targets
-
-        return draw
+        return super().draws(task)
 
 
 class NextTokenReader(Reader):

@@ -146,6 +146,25 @@ class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
         """
         return self.tokenizer.tokenize(texts)
 
+    def encode_ids(self, ids: list[list[int]]) -> dict:
+        """Returns the inputs of texts whose ids are known, with the special tokens, and padded to the longest.
+
+        Args:
+            ids: List of lists of integers. Ids of each text, as `tokenize` returns them.
+
+        Returns:
+            Dict of the model's inputs, as a call returns them.
+
+        Example:
+        ```python
+        preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"])
+        preprocessor.encode_ids([[5], [4, 5]])["token_ids"]  # [[2, 5, 3, 0], [2, 4, 5, 3]]
+        ```
+        """
+        values, lengths = np.concatenate(ids).astype("int32"), [*map(len, ids)]
+        with tf.device("CPU:0"):
+            return self._pack([tf.RaggedTensor.from_row_lengths(values, lengths)], None)
+
     @property
     def special_ids(self) -> list[int]:
         """List of integers. The ids of all special tokens and codes of languages, in order."""

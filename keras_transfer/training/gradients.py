@@ -24,7 +24,7 @@ def add_up_rows(gradients):
     ]
 
 
-def train_step(model, data, weight_of):
+def train_step(model, data, weight_of, weights=None, weigh=lambda loss: loss):
     """Runs a training step on TensorFlow as `keras.Model.train_step` does, with the summed gradients of each token.
 
     It watches only the trainable weights. Keras's step would also trace the gradients of frozen weights, and TensorFlow
@@ -35,13 +35,15 @@ def train_step(model, data, weight_of):
         data: Tuple of inputs and, possibly, labels and sample weights.
         weight_of: Function that returns the number of values in the mean that is the loss of a batch, given inputs,
             labels and sample weights.
+        weights: List of the variables to train. Defaults to `None`, all trainable weights of the model.
+        weigh: Function that returns the loss to minimize, given the loss of the model. Defaults to the identity.
 
     Returns:
         Dict from the names of the loss and the metrics to their values.
     """
     data, own = own_rows(data)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    weights = model.trainable_weights
+    weights = model.trainable_weights if weights is None else weights
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([weight.value for weight in weights])
         y_pred = model(x, training=True)
@@ -52,7 +54,7 @@ def train_step(model, data, weight_of):
         else:
             weight = tf.cast(weight, "float32") * tf.cast(own > 0, "float32")
         loss = track_loss(model, loss, weight, count)
-        loss = model.optimizer.scale_loss(loss)
+        loss = model.optimizer.scale_loss(weigh(loss))
     if weights:
         gradients = tape.gradient(loss, [weight.value for weight in weights])
         model.optimizer.apply(add_up_rows(gradients), weights)

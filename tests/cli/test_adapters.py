@@ -11,7 +11,7 @@ import pytest
 
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.serving import export
-from keras_transfer.serving.exported import FACTS_FILE
+from keras_transfer.serving.formats.savedmodel import FACTS_FILE
 from keras_transfer.tasks import TextClassifier
 from keras_transfer_command import main
 from tests.samples import REFERENCES

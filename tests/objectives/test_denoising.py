@@ -17,7 +17,7 @@ ALONE = {"mask_rate": 0.0, "permutation_rate": 0.0, "random_token_rate": 0.0}
 
 
 def noised(row, count=1, **options):
-    sources, targets = Denoising(**{**ALONE, **options})([row] * count, np.random.default_rng(0), **TOKENS)
+    sources, targets = Denoising(**{**ALONE, **options}).rewrite([row] * count, np.random.default_rng(0), **TOKENS)
     assert all(target.tolist() == list(row) for target in targets)
     return sources
 
@@ -93,7 +93,7 @@ def test_spans_become_one_mask_no_mask_or_a_mask_for_each_token():
 def test_whole_words_are_hidden():
     starts = np.arange(SIZE) % 2 == 0  # Each word has two tokens.
     objective = Denoising(0.3, poisson_mean=None, replace_length=-1, permutation_rate=0.0, random_token_rate=0.0)
-    sources, _ = objective([np.arange(10, 30)] * 20, np.random.default_rng(0), **TOKENS, word_starts=starts)
+    sources, _ = objective.rewrite([np.arange(10, 30)] * 20, np.random.default_rng(0), **TOKENS, word_starts=starts)
     for source in sources:
         hidden = source == MASK
         assert hidden.sum() == 6 and (hidden[::2] == hidden[1::2]).all()
@@ -110,6 +110,6 @@ def test_lengths_are_cut_to_what_is_to_be_hidden():
 def test_hardly_any_source_is_longer_than_it_may_be(options):
     objective, random = Denoising(**options), np.random.default_rng(0)
     for length in (1, 3, 10, 100):
-        sources, _ = objective([np.arange(10, 10 + length)] * 300, random, **TOKENS)
+        sources, _ = objective.rewrite([np.arange(10, 10 + length)] * 300, random, **TOKENS)
         allowed, target = objective.max_lengths(length)
         assert np.mean([len(source) > allowed for source in sources]) < 0.01 and target == length

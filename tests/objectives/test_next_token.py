@@ -15,8 +15,3 @@ def test_the_target_of_a_token_is_the_next_one_and_padding_does_not_count():
     assert inputs is INPUTS
     assert targets.tolist() == [[6, 7, 8, 0], [4, 0, 0, 0], [0, 0, 0, 0]] and targets.dtype == "int32"
     assert weights.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]] and weights.dtype == "float32"
-
-
-def test_weights_of_texts_are_those_of_their_tokens():
-    weights = NextToken()(INPUTS, [2.0, 0.5, 1.0])[2]
-    assert weights.tolist() == [[2, 2, 2, 0], [0.5, 0, 0, 0], [0, 0, 0, 0]]

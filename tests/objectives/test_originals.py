@@ -118,7 +118,7 @@ def test_given_the_same_choices_sources_are_those_of_bart(drawn, name):
             random=[*uniform, *choices.get("rotation", [])],
             integers=[*ids, *choices.get("inserted", []), *(offset - 1 for offset in choices.get("offset", []))],
         )
-        [source], [target] = objective(
+        [source], [target] = objective.rewrite(
             [case["row"]], random, MASK, SIZE, stop_ids=[STOP], word_starts=starts if objective.whole_words else None
         )
         assert source.tolist() == case["source"] and target.tolist() == case["row"]
@@ -136,7 +136,7 @@ def test_given_the_same_choices_rows_are_those_of_mass(drawn, index):
         integers=[*case["drawn"]["starts"], source[positions]],
         random=[np.array([0.0, 0.99, 0.85])[kinds]],  # a mask, the same token, a random token
     )
-    found = objective([case["row"]], random, MASK, SIZE)
+    found = objective.rewrite([case["row"]], random, MASK, SIZE)
     expected = (source, case["prev_output_tokens"], case["target"], positions)
     for [ours], theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -153,8 +153,10 @@ def test_given_the_same_choices_rows_are_those_of_xlm(drawn, index):
         integers=[source[case["mask_positions"]]],
     )
     first, second = case["rows"]
-    inputs, [targets] = objective([first], [second], random, MASK, SIZE, language_ids=(5, 9))
-    for name, [values] in inputs.items():
-        np.testing.assert_array_equal(values, case[name], name)
+    given = {"token_ids": [first + second], "language_ids": [[5] * len(first) + [9] * len(second)]}
+    given = {name: np.array(rows) for name, rows in given.items()}
+    inputs, [targets] = objective({**given, "padding_mask": np.ones_like(given["token_ids"])}, random, MASK, SIZE)
+    for name in ("token_ids", "positions", "language_ids", "mask_positions"):
+        np.testing.assert_array_equal(inputs[name][0], case[name], name)
     np.testing.assert_array_equal(targets, case["targets"])
     assert random.is_empty()

@@ -12,7 +12,7 @@ TOKENS = {"mask_id": MASK, "vocabulary_size": SIZE, "special_ids": [0, 1, 2, 3, 
 
 def test_the_decoder_reads_the_token_before_each_target():
     row = np.arange(10, 31)
-    [source], [previous], [target], [positions] = SpanPrediction(mask_token_rate=1.0, random_token_rate=0.0)(
+    [source], [previous], [target], [positions] = SpanPrediction(mask_token_rate=1.0, random_token_rate=0.0).rewrite(
         [row], np.random.default_rng(0), **TOKENS
     )
     assert len(target) == 10 and (np.diff(positions) == 1).all()
@@ -39,7 +39,7 @@ def test_each_block_has_a_span_at_any_of_its_places():
 
 def test_hidden_tokens_are_masks_random_tokens_or_the_same():
     row = np.arange(10, 22)
-    sources, _, targets, positions = SpanPrediction()([row] * 10_000, np.random.default_rng(0), **TOKENS)
+    sources, _, targets, positions = SpanPrediction().rewrite([row] * 10_000, np.random.default_rng(0), **TOKENS)
     hidden = np.take_along_axis(np.stack(sources), np.stack(positions), axis=1)
     assert_kinds(hidden.ravel(), np.concatenate(targets))
 
@@ -52,33 +52,41 @@ def assert_kinds(hidden, before):
     assert stats.chisquare([*counts, len(hidden) - sum(counts)], expected).pvalue > 0.01 and (hidden >= MASK).all()
 
 
+def joined(text, translation, count):
+    """The inputs of a text and its translation, as often as `count` says, in front of padding."""
+    rows = {"token_ids": [*text, *translation, 0], "padding_mask": [1] * len(text + translation) + [0]}
+    rows["language_ids"] = [3] * len(text) + [7] * len(translation) + [0]
+    return {name: np.array([row] * count) for name, row in rows.items()}
+
+
 def test_tokens_of_both_texts_are_hidden_with_the_same_probability():
-    rows, pairs = [np.array([2, 10, 11, 12, 3])] * 10_000, [np.array([2, 20, 21, 3])] * 10_000
-    inputs, targets = TranslationMasking(0.3)(rows, pairs, np.random.default_rng(0), **TOKENS, language_ids=(3, 7))
-    assert inputs["positions"][0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3]
-    assert inputs["language_ids"][0].tolist() == [3] * 5 + [7] * 4
-    counts = np.bincount(np.concatenate(inputs["mask_positions"]), minlength=9)
+    given = joined([2, 10, 11, 12, 3], [2, 20, 21, 3], 10_000)
+    inputs, targets = TranslationMasking(0.3)(given, np.random.default_rng(0), **TOKENS)
+    assert inputs["positions"][0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0]
+    assert inputs["language_ids"] is given["language_ids"] and inputs["padding_mask"] is given["padding_mask"]
+    used = inputs["mask_positions"] >= 0
+    assert used.any(axis=0).all() and (used == (targets >= 0)).all()
+    row, places = np.nonzero(used)[0], inputs["mask_positions"][used]
+    counts = np.bincount(places, minlength=9)
     assert counts[[0, 4, 5, 8]].sum() == 0
     chosen = counts[[1, 2, 3, 6, 7]]
     assert ((chosen - 3000) ** 2 / 2100).sum() < stats.chi2.isf(0.01, 5)
-    numbers = np.bincount([len(row) for row in targets], minlength=6)
+    numbers = np.bincount(used.sum(axis=1), minlength=6)
     assert stats.chisquare(numbers, stats.binom.pmf(np.arange(6), 5, 0.3) * 10_000).pvalue > 0.01
-    before, places = np.concatenate([rows[0], pairs[0]]), np.concatenate(inputs["mask_positions"])
-    np.testing.assert_array_equal(np.concatenate(targets), before[places])
-    after = np.concatenate([ids[at] for ids, at in zip(inputs["token_ids"], inputs["mask_positions"])])
-    assert_kinds(after, before[places])
+    np.testing.assert_array_equal(targets[used], given["token_ids"][row, places])
+    assert_kinds(inputs["token_ids"][row, places], targets[used])
 
 
 def test_without_special_ids_every_token_but_the_first_may_be_hidden():
-    rows, pairs = [[2, 10, 3]] * 200, [[2, 20, 3]] * 200
-    inputs, _ = TranslationMasking(0.5)(rows, pairs, np.random.default_rng(0), MASK, SIZE)
-    assert (np.bincount(np.concatenate(inputs["mask_positions"]), minlength=6) > 0).tolist() == [False] + [True] * 5
+    given = joined([2, 10, 3], [2, 20, 3], 200)
+    inputs, _ = TranslationMasking(0.5)(given, np.random.default_rng(0), MASK, SIZE)
+    assert np.unique(inputs["mask_positions"]).tolist() == [-1, 1, 2, 3, 4, 5]
 
 
 test_mistakes_are_errors = check_errors(
     (lambda: SpanPrediction(mask_token_rate=0.95), "must not exceed 1 together"),
     (
-        lambda: TranslationMasking()([[1]], [], np.random.default_rng(0), MASK, SIZE),
-        "one translation. Received: rows=1, translations=0",
+        lambda: TranslationMasking()({"token_ids": np.ones((1, 2), int)}, np.random.default_rng(0), MASK, SIZE),
+        "`inputs` must have `padding_mask`",
     ),
 )

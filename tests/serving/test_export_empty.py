@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import encoders, hub, tasks, text
-from keras_transfer.serving.saved_model import concrete_signature, make_signatures
+from keras_transfer.serving.formats.savedmodel import concrete_signature, make_signatures
 from tests.tasks.tagging.taggers import NAMES, VOCABULARY, WORDS, elmo, vectors
 
 tf = pytest.importorskip("tensorflow")

@@ -6,7 +6,7 @@ import pytest
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.cli.info import weight_sizes
 from keras_transfer.serving import exporting
-from keras_transfer.serving.saved_model import make_signatures
+from keras_transfer.serving.formats.savedmodel import make_signatures
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.task import Signature
 from tests.errors import check_errors

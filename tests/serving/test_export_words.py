@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer import serving
 from keras_transfer.serving import exporting
-from keras_transfer.serving.saved_model import make_signatures
+from keras_transfer.serving.formats.savedmodel import make_signatures
 from tests.tasks.tagging.taggers import NAMES, examples, tagger
 
 tf = pytest.importorskip("tensorflow")

@@ -8,7 +8,7 @@ import pytest
 
 from keras_transfer.analysis import attention_weights
 from keras_transfer.encoders import T5, GPT2Encoder, RobertaEncoder
-from keras_transfer.serving.saved_model import make_signatures
+from keras_transfer.serving.formats.savedmodel import make_signatures
 from keras_transfer.tasks import (
     CausalLM,
     MaskedLM,

@@ -24,7 +24,7 @@ from keras_transfer.encoders import (
 )
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers import WeightSlot, check_kernel
-from keras_transfer.tasks import Task
+from keras_transfer.tasks import MultiTask, Task
 from keras_transfer.training import layer_groups
 
 SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
@@ -62,7 +62,7 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
             - `"bitfit"`, `"copies:pooler"`: copies of biases, and of whole layers
             Arguments can be abbreviated to their first letters (`"lora:r=8"`).
         name: String. Name of the adapters. A model can have several, under different names. The last one is active.
-            Defaults to `"default"`.
+            Defaults to `"default"`. Each task of a `MultiTask` gets adapters of its own, under the name of the task.
 
     Returns:
         The model, which must be compiled.
@@ -78,7 +78,24 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     keras_transfer.adaptation.trainable_summary(model)
     ```
     """
+    if isinstance(model, MultiTask):
+        return _add_by_task(model, get_adapters(adapters))
     return add(model, get_adapters(adapters), name)
+
+
+def _add_by_task(model, found):
+    """Adds adapters to each task of a `MultiTask`, under the name of the task. They and all heads train."""
+    for task in model.tasks:
+        NAME.check("name", task)
+    of_tasks = {id(weight) for task in model.tasks.values() for weight in task.weights}
+    chosen = {id(weight) for weight in model.trainable_weights} - of_tasks  # the learned weights of losses
+    for name, task in model.tasks.items():
+        add(task, found, name)
+        chosen |= _ids(task.trainable_weights)
+    set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
+    model.train_function, model.compiled = None, False
+    trainer.forget_jax_state(model)
+    return model
 
 
 def add(model, found, name, check=lambda encoder: None):

@@ -62,6 +62,9 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
         - `relative_positions`: Tensor that `scores` receives. This class adds it to the scores; it broadcasts to
           `[batch, heads, length, keys]`.
         - `rotary`: Tuple of cosines and sines that rotate queries and keys (see `RotaryPositions`).
+        - `memory`: Tensor of shape `[batch, memory_length, dim]`. Vectors of the tokens before `inputs`, which are
+          further keys and values in front of theirs, as in Transformer-XL. All call arguments for keys, and `rotary`,
+          count them. Without `cache` and `first_only`. Defaults to `None`.
         - `cache`: Tuple of keys and values, each of shape `[batch, key_value_heads, keys, head_dim]`, from
           `empty_cache` or, in cross-attention, from `context_cache`. With it, the layer returns `(outputs, cache)`.
         - `cache_index`: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
@@ -142,6 +145,7 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
         attention_bias=None,
         relative_positions=None,
         rotary=None,
+        memory=None,
         cache=None,
         cache_index=0,
         first_only=False,
@@ -150,9 +154,13 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
     ):
         if self.cross_attention and cache is None:
             expect(context is not None, "Cross-attention requires `context` or `cache`.", context=None, cache=None)
+        if memory is not None:
+            context = ops.concatenate([ops.cast(memory, inputs.dtype), inputs], axis=1)
         bias = self._bias(inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index)
-        rows = batch_and_length(inputs, None if self.cross_attention or cache is not None else bias)
-        if not self.cross_attention:
+        rows = batch_and_length(inputs, bias if context is None and cache is None else None)
+        if memory is not None:
+            query, key, value = self.project(context, batch_and_length(context, bias))
+        elif not self.cross_attention:
             query, key, value = self.project(inputs, rows)
         elif cache is None:
             query, key, value = self.project(inputs, rows, context, batch_and_length(context, bias))
@@ -160,6 +168,8 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
             query, (key, value) = self.project(inputs, rows), cache
         if rotary is not None:
             query, key = rotate(query, rotary), rotate(key, rotary)
+        if memory is not None:
+            query = query[:, :, ops.shape(memory)[1] :]
         if cache is not None and not self.cross_attention:
             start = (0, 0, cache_index, 0)
             cache = key, value = tuple(ops.slice_update(old, start, new) for old, new in zip(cache, (key, value)))
@@ -268,8 +278,11 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
             expect(len(shape) == 2 and (not unequal), rule, padding_mask=shape, sequences=keys.shape)
         length = num_keys = None
         if self.causal or self.window is not None:
-            _, length = batch_and_length(inputs, padding_mask if cache is None else None)
+            _, length = batch_and_length(inputs, padding_mask if cache is None and context is None else None)
             num_keys = length if cache is None else ops.shape(cache[0])[2]
+            if context is not None:  # A memory, and the inputs behind it.
+                num_keys = ops.shape(context)[1]
+                cache_index = num_keys - length
         return mask_bias(padding_mask, attention_mask, self.causal, self.window, length, num_keys, cache_index)
 
     def empty_cache(self, batch_size: int, length: int) -> tuple:

@@ -31,10 +31,11 @@ class RelativeAttention(MultiHeadAttention):
         - `inputs`: Tensor of shape `[batch, length, dim]`.
         - `relative_positions`: Tuple from `RelativePositions`. For the two streams of `TwoStreams`, with the distances
           that this layer returns as the third element.
-        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`.
-        - `attention_mask`: Tensor of shape `[batch, length, length]`. 1 where a token sees another. Defaults to `None`.
-        - `attention_bias`: Tensor of shape `[batch, 1, 1 or length, length]`, in place of the masks. Defaults to
-          `None`.
+        - `memory`: Tensor of shape `[batch, memory_length, dim]`, the tokens before `inputs`, which are keys, too.
+          `RelativePositions` receives it as well. Not for two streams. Defaults to `None`.
+        - `padding_mask`: Tensor of shape `[batch, keys]`. 1 for a real token, 0 for padding. Defaults to `None`.
+        - `attention_mask`: Tensor of shape `[batch, length, keys]`. 1 where a token sees another. Defaults to `None`.
+        - `attention_bias`: Tensor of shape `[batch, 1, 1 or length, keys]`, in place of the masks. Defaults to `None`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`.

@@ -13,17 +13,17 @@ from keras_transfer.layers.basic.dropout import Dropout
 
 
 def by_distance(x):
-    """Sorts values of distances by keys `[batch, heads, length, length]` (Dai et al. 2019, appendix B).
+    """Sorts values of distances by keys `[batch, heads, length, keys]` (Dai et al. 2019, appendix B).
 
     Args:
-        x: Tensor of shape `[batch, heads, length, 2 * length]`. Its last axis is the distance from a query back to a
-            key: `length`, `length - 1`, ..., `1 - length`.
+        x: Tensor of shape `[batch, heads, length, keys + length]`. Its last axis is the distance from a query, one of
+            the last tokens, back to a key: `keys`, `keys - 1`, ..., `1 - length`.
     """
-    heads, length = x.shape[1], ops.shape(x)[2]
+    heads, (length, count) = x.shape[1], ops.shape(x)[2:]
     # Reshaping to rows with one element less shifts the values of each query by one more than those of the query
     # before.
-    x = ops.reshape(x, (-1, heads, 2 * length, length))[:, :, 1:]
-    return ops.reshape(x, (-1, heads, length, 2 * length - 1))[..., :length]
+    x = ops.reshape(x, (-1, heads, count, length))[:, :, 1:]
+    return ops.reshape(x, (-1, heads, length, count - 1))[..., : count - length]
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -48,10 +48,12 @@ class RelativePositionBias(ConfigOfArguments, keras.layers.Layer):
         - `start`: Integer or integer tensor. Position of the first query when decoding with a cache. Defaults to
           `None`, for queries and keys of the same tokens.
         - `num_keys`: Integer. Number of keys in the cache. Required with `start`.
+        - `memory`: Tensor of shape `[batch, memory_length, dim]`, the tokens before `inputs`, which are keys, too. Only
+          its length matters. Defaults to `None`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `MultiHeadAttention`: a tensor of shape
-        `[1, num_heads, length, length]`, or `[1, num_heads, length, num_keys]` with `start`.
+        `[1, num_heads, length, keys]`.
 
     Raises:
         ValueError: If `num_buckets` is not a positive multiple of 4.
@@ -89,13 +91,14 @@ class RelativePositionBias(ConfigOfArguments, keras.layers.Layer):
         shape = (self.num_buckets, self.num_heads)
         self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.initializer)
 
-    def call(self, inputs, start=None, num_keys=None):
+    def call(self, inputs, start=None, num_keys=None, memory=None):
         length = ops.shape(inputs)[1]
         if start is not None:
             values = self._values((ops.arange(length) + start)[:, None] - ops.arange(num_keys))
             return {"relative_positions": ops.transpose(values, (2, 0, 1))[None]}
-        values = ops.transpose(self._values(length - ops.arange(2 * length)))
-        values = ops.broadcast_to(values[:, None], (self.num_heads, length, 2 * length))
+        keys = length if memory is None else length + ops.shape(memory)[1]
+        values = ops.transpose(self._values(keys - ops.arange(keys + length)))
+        values = ops.broadcast_to(values[:, None], (self.num_heads, length, keys + length))
         return {"relative_positions": by_distance(values[None])}
 
     def _values(self, distance):
@@ -116,9 +119,9 @@ class RelativePositionBias(ConfigOfArguments, keras.layers.Layer):
         far = exact + (ratio * (count - exact)).astype("int32")
         return np.where(distance < exact, distance, np.minimum(far, count - 1)).astype("int32")
 
-    def compute_output_spec(self, inputs, start=None, num_keys=None):
-        length = inputs.shape[1]
-        return {"relative_positions": keras.KerasTensor((1, self.num_heads, length, length), self.compute_dtype)}
+    def compute_output_spec(self, inputs, start=None, num_keys=None, memory=None):
+        length, keys = inputs.shape[1], _number_of_keys(inputs, memory)
+        return {"relative_positions": keras.KerasTensor((1, self.num_heads, length, keys), self.compute_dtype)}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -131,12 +134,14 @@ class RelativePositions(ConfigOfArguments, keras.layers.Layer):
 
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape matters.
-        - `segment_ids`: Tensor of shape `[batch, length]`, or of another length for the segments of `TwoStreams`.
+        - `segment_ids`: Tensor of shape `[batch, keys]`, or of another length for the segments of `TwoStreams`.
+        - `memory`: Tensor of shape `[batch, memory_length, dim]`, the tokens before `inputs`, which are keys, too. Only
+          its length matters. Defaults to `None`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `RelativeAttention`: a tuple of the encodings
-        of the distances `length`, ..., `1 - length`, of shape `[2 * length, dim]`, and a boolean tensor of shape
-        `[batch, 1, length, length]` that is true for two tokens in different segments, with the length of
+        of the distances `keys`, ..., `1 - length`, of shape `[keys + length, dim]`, and a boolean tensor of shape
+        `[batch, 1, length, keys]` that is true for two tokens in different segments, with the lengths of
         `segment_ids`.
 
     Example:
@@ -153,17 +158,26 @@ class RelativePositions(ConfigOfArguments, keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def call(self, inputs, segment_ids, training=None):
+    def call(self, inputs, segment_ids, memory=None, training=None):
         length, dim = ops.shape(inputs)[1], inputs.shape[-1]
-        distance = ops.cast(length - ops.arange(2 * length), "float32")
+        before = 0 if memory is None else ops.shape(memory)[1]
+        distance = ops.cast(before + length - ops.arange(before + 2 * length), "float32")
         angle = distance[:, None] * ops.power(10000.0, ops.arange(0, dim, 2, dtype="float32") / -dim)
         encodings = ops.cast(ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1), self.compute_dtype)
         segment_ids = ops.convert_to_tensor(segment_ids)
-        differs = ops.not_equal(ops.expand_dims(segment_ids, (1, 3)), ops.expand_dims(segment_ids, (1, 2)))
+        of_queries = segment_ids[:, before:]
+        differs = ops.not_equal(ops.expand_dims(of_queries, (1, 3)), ops.expand_dims(segment_ids, (1, 2)))
         return {"relative_positions": (self.dropout(encodings, training=training), differs)}
 
-    def compute_output_spec(self, inputs, segment_ids, training=None):
+    def compute_output_spec(self, inputs, segment_ids, memory=None, training=None):
         batch, length, dim = inputs.shape
-        encodings = keras.KerasTensor((None if length is None else 2 * length, dim), self.compute_dtype)
-        differs = (batch, 1, segment_ids.shape[1], segment_ids.shape[1])
+        keys, of_keys = _number_of_keys(inputs, memory), segment_ids.shape[1]
+        encodings = keras.KerasTensor((None if keys is None else keys + length, dim), self.compute_dtype)
+        differs = (batch, 1, of_keys if memory is None else length, of_keys)
         return {"relative_positions": (encodings, keras.KerasTensor(differs, "bool"))}
+
+
+def _number_of_keys(inputs, memory):
+    """Returns the number of inputs and of the vectors of a memory in front of them, `None` if it is unknown."""
+    lengths = [x.shape[1] for x in (inputs, memory) if x is not None]
+    return None if None in lengths else sum(lengths)

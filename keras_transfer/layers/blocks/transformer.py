@@ -76,7 +76,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
           Blocks with a prompt or with PALs save no work. Defaults to `False`.
         - `record`: Function that receives the weights of `attention`. Defaults to `None`.
         - `record_cross`: Function that receives the weights of `cross_attention`. Defaults to `None`.
-        - `**kwargs`: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
+        - `**kwargs`: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `memory`, ...).
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -204,7 +204,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         """
         updated = {}
         mask = own["padding_mask"] if attention_bias is None else attention_bias
-        batch, length = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
+        apart = cache or mask is None or own.get("memory") is not None  # Then, keys are not as many as queries.
+        batch, length = batch_and_length(inputs, None if apart else ops.convert_to_tensor(mask))
 
         def attend(name, x, **options):
             layer = getattr(self, name)

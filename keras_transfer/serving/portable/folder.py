@@ -1,48 +1,44 @@
 """The folder of a portable export: the model, the tokenizer, the labels, and a program that answers."""
 
+import functools
 import importlib.util
+import inspect
 import pathlib
-import shutil
+
+import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.files import write_json
+from keras_transfer.core.files import read_json, write_json
 from keras_transfer.core.lazy import tf
 from keras_transfer.encoders import is_quantized
 from keras_transfer.keras_internals import layer_tracking
+from keras_transfer.serving.export_format import Exported, ExportFormat
+from keras_transfer.serving.portable import predict
 from keras_transfer.serving.portable.kinds import kind_of, rows_for_test
 from keras_transfer.serving.portable.proof import prove
 from keras_transfer.text import FAST_FILE, TokenPreprocessor, fast_content
 from keras_transfer.version import __version__
 
-PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # A copy of this file runs without this library.
 
-
-class Portable:
+class Portable(ExportFormat):
     """A format of exports that run without TensorFlow and Keras: a model from ids to answers, and its tokenizer.
 
-    A subclass is the file of a format. It has these attributes, and a static method `convert`.
+    A subclass has these attributes, the file of the model as the last of `FILES`, and two static methods:
+
+    - `convert(function, specs, weights, quantization, folder)` writes a function from tensors, by the names in `specs`,
+      to a dict of tensors, and its weights, as the file of the model.
+    - `open_model(folder, num_threads)` returns the function in this file, from a dict of arrays to a dict of arrays.
+      Each export contains its source in `predict.py`, so it uses only the runtime and what is imported there.
 
     Attributes:
-        NAME: String.
-        FILE: String. Name of the file of the model.
-        PACKAGES: Dict from modules to the packages that have them.
+        RUNTIME: String. The package that runs the model.
+        PACKAGES: Dict from the modules that an export requires to their packages.
         QUANTIZATIONS: Tuple of the values of `quantization`.
     """
 
     OPTIONS = ("quantization", "texts", "max_difference", "min_equal_labels")
-    NAME: str
-    FILE: str
-    PACKAGES: dict
-    QUANTIZATIONS: tuple
-
-    @staticmethod
-    def convert(function, specs, weights, quantization, folder):
-        """Writes a function of named tensors, and of weights, as the file of the model.
-
-        Args:
-            function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
-        """
-        raise NotImplementedError
+    FILES: tuple[str, ...] = ("export.json", "labels.json", "tokenizer.json")
+    LABELS = "labels.json"
 
     @classmethod
     def check(cls, model, pairs, verbose, quantization=None, texts=None, max_difference=None, min_equal_labels=None):
@@ -108,13 +104,62 @@ class Portable:
             "keras_transfer": __version__,
             **kind.facts(),
         }
-        write_json(folder / "labels.json", label_names)
+        write_json(folder / cls.LABELS, label_names)
         write_json(folder / FAST_FILE, fast_content(preprocessor.tokenizer, preprocessor.packing))
         write_json(folder / "export.json", facts)
-        shutil.copyfile(PREDICT_FILE, folder / PREDICT_FILE.name)
+        program, runtime = inspect.getsource(predict), inspect.getsource(cls.open_model)
+        program = program.replace(inspect.getsource(predict.open_model), runtime).replace("RUNTIME", cls.RUNTIME)
+        (folder / "predict.py").write_text(program, "utf-8")
         measured = prove(kind, function, folder, rows, limits)
         write_json(folder / "export.json", {**facts, "measured": measured})
         return measured
+
+    @classmethod
+    def wrote(cls, folder):
+        """Returns whether a folder contains an export in this format."""
+        return super().wrote(folder) and read_json(pathlib.Path(folder, "export.json"))["format"] == cls.NAME
+
+    @classmethod
+    def usage(cls, folder):
+        """Returns a sentence that says how a folder is used."""
+        return f"{folder / 'predict.py'} answers without TensorFlow."
+
+    @classmethod
+    def open(cls, folder):
+        """Returns a dict with the function that returns the only signature of a folder as `Exported`."""
+        try:
+            model = predict.Model(folder, open_model=cls.open_model)
+        except ImportError as error:
+            raise ImportError(
+                f"This export requires the runtime of the format {cls.NAME!r}. Run `pip install "
+                f"keras_transfer[{cls.NAME}]`. Received: {error}"
+            ) from None
+        return {"serving_default": functools.partial(_exported, model)}
+
+
+def _exported(model):
+    rows = model.facts["rows"]
+    rule = "A `Predictor` requires a model that expects one string for each row and input. Call"
+    advice = f"`predict.Model(folder).predict(...)` with {rows}."
+    expect(rows in ("texts", "pairs of texts"), f"{rule} {advice}", task=model.facts["task"])
+    inputs = ["question", "context"] if model.facts["answers"] == "spans" else ["text", "text_pair"]
+    inputs = inputs[: 1 if rows == "texts" else 2]
+
+    def answer(texts, batch_size):
+        columns = [texts[name] for name in inputs]
+        found = model.predict(columns[0] if len(columns) == 1 else list(zip(*columns)), batch_size)
+        if "labels" in found:  # As in a SavedModel, whose answers are arrays.
+            chosen = [[name in names for name in model.labels] for names in found.pop("labels")]
+            found["chosen"] = np.array(chosen, "int32").reshape(len(chosen), len(model.labels))
+        return {name: _as_array(name, values) for name, values in sorted(found.items())}
+
+    return Exported(inputs, sorted(answer({name: [] for name in inputs}, 1)), answer)
+
+
+def _as_array(name, values):
+    """Returns an answer as an array of the same type as in a SavedModel."""
+    types = {"label": object, "answer": object, "label_id": "int32", "start": "int32", "end": "int32"}
+    return np.asarray(values, types.get(name, "float32" if name != "chosen" else "int32"))
 
 
 def graph_of(model):

@@ -206,7 +206,7 @@ def kind_of(model):
     if kind is None:
         names = ", ".join(f"`{task.__name__}`" for task in KINDS)
         raise ValueError(
-            f'Only the format "savedmodel" supports this task. LiteRT and ONNX support {names}, but no subclasses of '
+            f'Only the format "savedmodel" supports this task. Other formats support {names}, but no subclasses of '
             f"these. Received: {name}"
         )
     for setting in ("windows", "siamese", "crf"):

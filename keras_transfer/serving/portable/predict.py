@@ -1,6 +1,6 @@
 """Answers of the exported model in this folder, without TensorFlow or Keras.
 
-    pip install numpy tokenizers ai-edge-litert   # or onnxruntime: `export.json` names the format
+    pip install numpy tokenizers RUNTIME
     python predict.py "What is a yeti?" "Who wrote Hamlet?"
 
 To use the model in your own program, copy the folder and call `Model(folder).predict(texts)`.
@@ -36,22 +36,28 @@ _IS_ROW = {
 }
 
 
+def open_model(folder, num_threads):
+    """Stands for the function of the format, from its file, which an export contains here."""
+    raise NotImplementedError
+
+
 class Model:
     """The exported model of a folder. Several threads can share one.
 
     Args:
         folder: String or path. Defaults to the folder of this file.
         num_threads: Integer. Number of threads that a batch is computed with. Defaults to `None`, for all cores.
+        open_model: Function that returns the one that computes a batch. Defaults to that of the folder's format.
     """
 
-    def __init__(self, folder=None, num_threads=None):
+    def __init__(self, folder=None, num_threads=None, open_model=open_model):
         import tokenizers
 
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
         self.facts, self.labels = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("export", "labels"))
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True  # "[SEP]" in a text is five characters, not a token.
-        self.compute = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
+        self.compute = open_model(folder, num_threads or os.cpu_count())
         self._lock = threading.Lock()  # Threads share the tokenizer's truncation.
 
     def predict(self, texts, batch_size=32, prompt_name=None):
@@ -295,32 +301,6 @@ def best_span(windows, step, max_length, no_answer_threshold):
 def _softmax(values):
     values = np.exp(values - values.max())
     return values / values.sum()
-
-
-def _litert(folder, num_threads):
-    from ai_edge_litert.interpreter import Interpreter
-
-    run = Interpreter(str(folder / "model.tflite"), num_threads=num_threads).get_signature_runner()
-    lock = threading.Lock()  # Threads share the interpreter's buffers.
-
-    def locked(inputs):
-        with lock:
-            return run(**inputs)
-
-    return locked
-
-
-def _onnx(folder, num_threads):
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, inputs)))
-
-
-RUNTIMES = {"litert": _litert, "onnx": _onnx}
 
 
 if __name__ == "__main__":

@@ -54,11 +54,13 @@ def test_translation_language_modeling_learns_words_from_their_translations():
     texts = [np.array([2, *random.choice(words, 5), 3]) for _ in range(1024)]
     translations = [np.where(text < 5, text, text + 20) for text in texts]
     tokens = {"mask_id": 4, "vocabulary_size": 45, "special_ids": range(5)}
-    inputs, targets = TranslationMasking()(texts, translations, random, **tokens)
-    pad = {"padding": "post", "value": -1}
-    inputs = {name: keras.utils.pad_sequences(rows, **pad) for name, rows in inputs.items()}
-    inputs["padding_mask"] = np.ones_like(inputs["token_ids"])
-    targets = keras.utils.pad_sequences(targets, **pad)
+    ids = np.concatenate([texts, translations], axis=1)
+    inputs = {
+        "token_ids": ids,
+        "padding_mask": np.ones_like(ids),
+        "language_ids": np.repeat([[0] * 7 + [1] * 7], 1024, 0),
+    }
+    inputs, targets = TranslationMasking()(inputs, random, **tokens)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 32, "num_languages": 2, "dropout": 0.0}
     sizes |= {"attention_dropout": 0.0, "initializer_range": 0.1}
     model = MaskedLM(XlmEncoder(45, **sizes, further_inputs=["positions"]))

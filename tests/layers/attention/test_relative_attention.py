@@ -1,10 +1,19 @@
 """`RelativeAttention`: its scores, from their definition, and its config."""
 
+import keras
 import numpy as np
+import pytest
 from keras.ops import convert_to_numpy as to_numpy
 from keras.ops import convert_to_tensor
 
-from keras_transfer.layers import RelativeAttention, RelativePositions
+from keras_transfer.layers import (
+    FeedForward,
+    MultiHeadAttention,
+    RelativeAttention,
+    RelativePositionBias,
+    RelativePositions,
+    TransformerBlock,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 4, 6)).astype("float32")
@@ -32,3 +41,54 @@ def test_the_layer_is_rebuilt_from_its_config():
     again = RelativeAttention.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     assert (again.dropout.rate, again.use_bias) == (0.2, False)
+
+
+def run(blocks, positions, x, memory=(), segment_ids=None, **masks):
+    """Returns the inputs of each block and the outputs of the last one, given those of the segment before."""
+    states = [x]
+    for block, before in zip(blocks, memory or [None] * len(blocks)):
+        own = {} if before is None else {"memory": before}
+        of_segments = {} if segment_ids is None else {"segment_ids": segment_ids}
+        states.append(block(states[-1], **positions(states[-1], **of_segments, **own), **own, **masks))
+    return states
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["distances", "buckets", "causal buckets"])
+def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_whole_text(kind):
+    x, real = RNG.normal(size=(2, 7, 6)).astype("float32"), np.array([[0, 1, 1, 1, 1, 1, 1], [1] * 7])
+    of_keys, of_pairs = {}, {"attention_mask": np.tril(np.ones((7, 7), int)) * real[:, None]}
+    if kind == "distances":
+        attention, positions = lambda: RelativeAttention(2, kernel_initializer="normal"), RelativePositions()
+        of_keys = {"segment_ids": RNG.integers(0, 2, (2, 7))}
+    else:
+        positions = RelativePositionBias(2, num_buckets=4, max_distance=4, initializer="normal")
+        attention = lambda: MultiHeadAttention(2, causal=kind == "causal buckets")  # noqa: E731
+    if kind == "causal buckets":
+        of_keys, of_pairs = {"padding_mask": real}, {}
+    blocks = [TransformerBlock(attention(), FeedForward(8, activation="relu")) for _ in range(2)]
+
+    whole = run(blocks, positions, x, **of_keys, **of_pairs)[-1]
+    seen = {name: values[:, :3] for name, values in of_keys.items()}
+    first = run(blocks, positions, x[:, :3], **seen, **{name: values[:, :3, :3] for name, values in of_pairs.items()})
+    seen = of_keys | {name: values[:, 3:] for name, values in of_pairs.items()}
+    second = run(blocks, positions, x[:, 3:], first[:-1], **seen)[-1]
+    np.testing.assert_allclose(to_numpy(second), to_numpy(whole)[:, 3:], atol=1e-5)
+    other = run(blocks, positions, x[:, 3:], [state + 1 for state in first[:-1]], **seen)[-1]
+    assert np.abs(to_numpy(other) - to_numpy(second)).max() > 1e-2
+
+
+def test_a_model_accepts_a_memory_of_any_length():
+    x, memory = keras.Input((None, 6)), keras.Input((None, 6))
+    layer, positions = RelativeAttention(2), RelativePositions()
+    segment_ids = keras.Input((None,), dtype="int32")
+    found = positions(x, segment_ids=segment_ids, memory=memory)
+    model = keras.Model([x, memory, segment_ids], layer(x, memory=memory, **found))
+    for before in (0, 3):
+        given = X, RNG.normal(size=(2, before, 6)).astype("float32"), np.zeros((2, before + 4), "int32")
+        found = positions(X, segment_ids=given[2], memory=given[1])
+        expected = layer(X, memory=given[1], **found)
+        np.testing.assert_allclose(model.predict_on_batch([*given]), to_numpy(expected), atol=1e-5)
+    without = layer(X, **positions(X, segment_ids=np.zeros((2, 4), "int32")))
+    given = X, np.zeros((2, 0, 6), "float32"), np.zeros((2, 4), "int32")
+    np.testing.assert_allclose(model.predict_on_batch([*given]), to_numpy(without), atol=1e-5)

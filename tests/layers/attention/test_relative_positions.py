@@ -15,6 +15,9 @@ def test_values_of_distances_are_sorted_by_keys():
     values = np.random.default_rng(0).normal(size=(2, 3, 5, 10)).astype("float32")  # of the distances 5, 4, ..., -4
     expected = np.array([[values[:, :, i, 5 - (i - j)] for j in range(5)] for i in range(5)])
     np.testing.assert_array_equal(to_numpy(by_distance(values)), expected.transpose(2, 3, 0, 1))
+    last = to_numpy(by_distance(values[:, :, 3:, :7]))  # of two queries, whose keys are theirs and three before
+    expected = np.array([[values[:, :, 3 + i, 2 + j - i] for j in range(5)] for i in range(2)])
+    np.testing.assert_array_equal(last, expected.transpose(2, 3, 0, 1))
 
 
 def test_near_distances_have_a_bucket_each_and_far_ones_share_growing_buckets():
@@ -34,6 +37,10 @@ def test_the_bias_of_a_score_is_that_of_its_bucket():
     np.testing.assert_array_equal(bias[0, :, 3, 3], table[0])
     np.testing.assert_array_equal(bias[0, :, 4, 0], table[3])  # as far as any
     assert MultiHeadAttention(2)(X, **layer(X)).shape == X.shape
+    of_memory = np.array(layer(X[:, 3:], memory=X[:, :3])["relative_positions"])
+    np.testing.assert_array_equal(of_memory, bias[:, :, 3:])
+    of_cache = np.array(layer(X[:, 3:], start=3, num_keys=5)["relative_positions"])
+    np.testing.assert_array_equal(of_cache, bias[:, :, 3:])
 
 
 def test_the_bias_layer_is_rebuilt_from_its_config():

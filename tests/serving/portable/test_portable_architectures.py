@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer import encoders
-from keras_transfer.serving.exporting import FORMATS
-from keras_transfer.serving.portable.folder import graph_of
-from keras_transfer.serving.portable.predict import RUNTIMES
+from keras_transfer.serving.exported import FORMATS
+from keras_transfer.serving.portable.folder import Portable, graph_of
 from keras_transfer.tasks import TextClassifier
 
 tf = pytest.importorskip("tensorflow")
@@ -45,7 +44,7 @@ QUANTIZED = ("BertEncoder", "DebertaV2Encoder", "XLNetEncoder", "ElmoEncoder")
 OF_LSTM = ("AWDLSTMEncoder", "ElmoEncoder")  # The converter of LiteRT lacks loops over a dynamic number of steps.
 
 
-@pytest.mark.parametrize("format", RUNTIMES)
+@pytest.mark.parametrize("format", [name for name, each in FORMATS.items() if issubclass(each, Portable)])
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in ENCODERS]
 )
@@ -64,7 +63,7 @@ def test_the_runtime_computes_the_same(name, format, tmp_path):
         return
     for quantization in (None, "int8_dynamic") if name in QUANTIZED else (None,):
         FORMATS[format].convert(function, specs, model.weights, quantization, tmp_path)
-        run = RUNTIMES[format](tmp_path, 1)
+        run = FORMATS[format].open_model(tmp_path, 1)
         for rows, length in ((5, 7), (1, 3)):
             inputs = ids(model, rows, length)
             expected = function(**inputs)["logits"].numpy()

@@ -2,18 +2,18 @@
 
 import functools
 import importlib.util
+import pathlib
 
 import keras
 import numpy as np
 import pytest
 
+import keras_transfer_command
 from keras_transfer import serving, tasks, text
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
-from keras_transfer.serving.exported import MODELS
-from keras_transfer.serving.exporting import FORMATS
+from keras_transfer.serving.exported import FORMATS
 from keras_transfer.serving.portable import proof
-from keras_transfer.serving.portable.predict import RUNTIMES
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -89,7 +89,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (
         lambda tmp_path: export(tmp_path, tasks.MaskedLM(encoder(), preprocessor())),
-        "LiteRT and ONNX support `TextClassifier`, ... Received: MaskedLM",
+        "Other formats support `TextClassifier`, ... Received: MaskedLM",
     ),
     (lambda tmp_path: export(tmp_path, task(Subclass)), "but no subclasses of these. Received: Subclass"),
     (lambda tmp_path: export(tmp_path, quantized()), "'litert' does not support a model that Keras has quantized."),
@@ -142,10 +142,12 @@ def test_outputs_that_are_not_numbers_are_an_error_without_limits(tmp_path, monk
         export(tmp_path, texts=["a", "b"])
 
 
-def test_the_file_and_the_runtime_of_each_format_are_known():
-    portable = {name: each for name, each in FORMATS.items() if hasattr(each, "FILE")}
-    assert {each.FILE for each in portable.values()} == {*MODELS}  # They tell an export that was replaced.
-    assert portable.keys() == RUNTIMES.keys() and all(name == each.NAME for name, each in portable.items())
+def test_the_command_and_the_pages_know_each_format():
+    assert FORMATS.keys() == keras_transfer_command.FORMATS.keys()
+    pages = [serving.export.__doc__, pathlib.Path("docs/production/small_and_fast.md").read_text("utf-8")]
+    for format in FORMATS.values():
+        assert all(f'"{format.NAME}"' in page or f"`{format.NAME}`" in page for page in pages)
+        assert all(f"`{format.FILES[-1]}`" in page or format is FORMATS["savedmodel"] for page in pages)
 
 
 def test_a_runtime_that_is_killed_is_an_error_that_names_the_signal(tmp_path, monkeypatch):
@@ -183,7 +185,7 @@ def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(
 @pytest.mark.parametrize("format", ["litert", "onnx"])
 def test_a_file_that_its_runtime_cannot_run_is_an_error(format, tmp_path, monkeypatch):
     module = FORMATS[format]
-    monkeypatch.setattr(module, "convert", lambda *args: (args[-1] / module.FILE).write_bytes(b"broken" * 10))
+    monkeypatch.setattr(module, "convert", lambda *args: (args[-1] / module.FILES[-1]).write_bytes(b"broken" * 10))
     with pytest.raises(ValueError, match=r"(?s)The runtime cannot run the model .* no folder was written. Received: ."):
         export(tmp_path, format=format)
 

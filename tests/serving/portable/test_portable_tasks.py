@@ -1,6 +1,7 @@
 """Each task answers as a LiteRT model as it does itself, with the runtime, `tokenizers` and NumPy alone."""
 
 import json
+import runpy
 import subprocess
 import sys
 
@@ -11,7 +12,6 @@ import pytest
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.serving.portable.kinds import kind_of, rows_for_test
-from keras_transfer.serving.portable.predict import Model
 from tests.tasks.tiny import encoder, preprocessor
 
 pytest.importorskip("tensorflow")
@@ -20,6 +20,11 @@ pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason=
 
 TEXTS = ["good a", "a b c d e f g h i j a b c bad", "", "é 😀", "[SEP] [MASK] B"]
 SENTENCES = [["good", "a"], ["a", "badly", "."], [*"abcdefghijabcdefghij"], ["b"]]  # One has several rows.
+
+
+def Model(folder):
+    """The model of a folder, as the program in it opens it."""
+    return runpy.run_path(folder / "predict.py")["Model"](folder)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import T5, MPNetEncoder
-from keras_transfer.serving.saved_model import make_signatures
+from keras_transfer.serving.formats.savedmodel import make_signatures
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.adaptation.adapters import adapter_models as models

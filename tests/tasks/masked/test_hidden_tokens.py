@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import XLNetEncoder
-from keras_transfer.objectives import PermutationLanguageModel, TokenMasking
+from keras_transfer.objectives import NextToken, Objective, PermutationLanguageModel, PrefixLM, TokenMasking
 from keras_transfer.tasks import BertPretraining, MaskedLM, PermutationLM, ReplacedTokenDetection
 from tests.errors import check_errors
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
@@ -17,30 +17,24 @@ def two_streams():
     return XLNetEncoder(len(VOCABULARY), **SIZES, two_streams=True)
 
 
-class First:
-    """An objective of a user, which predicts the second token of each text, and is no subclass of ours."""
+class Second(Objective):
+    """An objective of a user, which predicts the second token of each text."""
 
-    seed = None
-
-    def __init__(self, made="mask_positions"):
-        self.made = made
+    made_inputs = ("mask_positions",)
 
     def __call__(self, inputs, random):
         ids = np.asarray(inputs["token_ids"])
-        return {**inputs, self.made: np.ones((len(ids), 1), "int32")}, ids[:, 1:2]
-
-    def tokens(self, preprocessor):
-        return {}
+        return {**inputs, "mask_positions": np.ones((len(ids), 1), "int32")}, ids[:, 1:2]
 
 
 class Fewer(TokenMasking):
-    """An objective of a user, which is a subclass of ours."""
+    """An objective of a user, which is a subclass of one of ours."""
 
 
 # === Objectives ===
 
 
-@pytest.mark.parametrize("objective", [First(), Fewer(0.1)], ids=["a class of its own", "a subclass"])
+@pytest.mark.parametrize("objective", [Second(), Fewer(0.1)], ids=lambda each: type(each).__name__)
 def test_objectives_of_users_hide_tokens(objective):
     inputs, targets = MaskedLM(encoder(), preprocessor(), objective=objective).dataset(TEXTS, batch_size=2)[0]
     ids, positions = np.asarray(preprocessor()(TEXTS)["token_ids"]), inputs["mask_positions"]
@@ -59,20 +53,25 @@ def assign(objective):
 
 test_an_objective_that_a_task_cannot_read_is_an_error = check_errors(
     *(
-        (lambda task=task: with_objective(task, PermutationLanguageModel()), "`objective` must be a `TokenMasking`")
+        (
+            lambda task=task: with_objective(task, PermutationLanguageModel()),
+            "`objective` must be an `objectives.Objective` that makes the inputs ['mask_positions']",
+        )
         for task in (MaskedLM, BertPretraining, ReplacedTokenDetection)
     ),
     (
         lambda: with_objective(PermutationLM, TokenMasking()),
-        "`objective` must be a `PermutationLanguageModel`, or have its methods. Received: objective=TokenMasking(",
+        "that makes the inputs ['factorization_order', 'mask_positions']. Received: objective=TokenMasking(",
     ),
-    (lambda: with_objective(MaskedLM, "masking"), "must be a `TokenMasking` ... Received: objective='masking'"),
-    (lambda: assign("masking"), "Received: objective='masking'"),
     (
-        lambda: with_objective(MaskedLM, First("positions")).dataset(TEXTS)[0],
-        "`objective` must return inputs with `mask_positions`, as `TokenMasking` does ... from First",
+        lambda: with_objective(MaskedLM, "masking"),
+        "must be an `objectives.Objective` ... Received: objective='masking'",
     ),
-    (lambda: with_objective(PermutationLM, First()).dataset(TEXTS)[0], "must return inputs with `factorization_order`"),
+    (lambda: assign("masking"), "Received: objective='masking'"),
+    (lambda: assign(None), "Received: objective=None"),
+    (lambda: assign(TokenMasking), "Received: objective=<class"),
+    (lambda: assign(NextToken()), "Received: objective=a NextToken"),
+    (lambda: assign(PrefixLM()), "Received: objective=PrefixLM("),
 )
 
 

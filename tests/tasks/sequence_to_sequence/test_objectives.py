@@ -174,7 +174,7 @@ def test_a_stopped_run_with_an_objective_goes_on_with_the_noise_of_an_uninterrup
 class Reversal(SequenceObjective):
     """An objective of one's own: the decoder writes a text backwards."""
 
-    def __call__(self, rows, random):
+    def rewrite(self, rows, random):
         return rows, [row[::-1] for row in rows]
 
     def max_lengths(self, length):
@@ -204,7 +204,10 @@ def compiled(*args, **options):
 
 
 test_mistakes_are_errors = check_errors(
-    (lambda: model(TokenMasking()), "`objective` must be a `SequenceObjective` ... Received: objective=TokenMasking("),
+    (
+        lambda: model(TokenMasking()),
+        "makes the inputs ['decoder_token_ids', 'decoder_padding_mask']. Received: objective=TokenMasking(",
+    ),
     (
         lambda: compiled(PrefixLM()).fit(["a b", ""]),
         "at least one token. Received: only special tokens at position 1",

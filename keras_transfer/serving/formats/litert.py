@@ -1,18 +1,34 @@
-"""Conversion of a task to LiteRT, formerly TensorFlow Lite, in float32, float16 or with int8 weights."""
+"""The format "litert": small and fast, without TensorFlow. LiteRT was called TensorFlow Lite."""
 
 import pathlib
 import re
+import threading
 
 from keras_transfer.core.lazy import tf
 from keras_transfer.serving.portable.folder import Portable
 
 
-class LiteRT(Portable):
-    """The format LiteRT."""
+def open_model(folder, num_threads):
+    """Returns the function that computes a batch with LiteRT."""
+    from ai_edge_litert.interpreter import Interpreter
 
-    NAME, FILE = "litert", "model.tflite"
-    PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
+    run = Interpreter(str(folder / "model.tflite"), num_threads=num_threads).get_signature_runner()
+    lock = threading.Lock()  # Threads share the interpreter's buffers.
+
+    def locked(inputs):
+        with lock:
+            return run(**inputs)
+
+    return locked
+
+
+class LiteRT(Portable):
+    """A model for LiteRT, in float32, float16 or with int8 weights."""
+
+    NAME, FILES = "litert", (*Portable.FILES, "model.tflite")
+    RUNTIME, PACKAGES = "ai-edge-litert", {"ai_edge_litert": "ai-edge-litert"}
     QUANTIZATIONS = (None, "int8_dynamic", "float16")
+    open_model = staticmethod(open_model)
 
     @staticmethod
     def convert(function, specs, weights, quantization, folder):
@@ -33,4 +49,4 @@ class LiteRT(Portable):
             raise ValueError(
                 f"The converter of LiteRT cannot convert this model. Try `format='onnx'`. Received: {found}"
             ) from error
-        (pathlib.Path(folder) / LiteRT.FILE).write_bytes(content)
+        (pathlib.Path(folder) / LiteRT.FILES[-1]).write_bytes(content)

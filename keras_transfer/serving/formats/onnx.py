@@ -1,4 +1,4 @@
-"""Conversion of a task to ONNX, in float32 or with int8 weights."""
+"""The format "onnx": small and fast, without TensorFlow. Many runtimes read it, such as ONNX Runtime."""
 
 import pathlib
 import tempfile
@@ -12,12 +12,24 @@ from keras_transfer.serving.portable.folder import Portable
 OPSET = 17  # The newest opset that tf2onnx writes without a warning. onnxruntime supports it since 1.12.
 
 
-class ONNX(Portable):
-    """The format ONNX."""
+def open_model(folder, num_threads):
+    """Returns the function that computes a batch with ONNX Runtime."""
+    import onnxruntime
 
-    NAME, FILE = "onnx", "model.onnx"
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, inputs)))
+
+
+class ONNX(Portable):
+    """A model for ONNX Runtime, in float32 or with int8 weights."""
+
+    NAME, FILES, RUNTIME = "onnx", (*Portable.FILES, "model.onnx"), "onnxruntime"
     PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
     QUANTIZATIONS = (None, "int8_dynamic")
+    open_model = staticmethod(open_model)
 
     @staticmethod
     def convert(function, specs, weights, quantization, folder):
@@ -57,7 +69,7 @@ class ONNX(Portable):
                 "The model exceeds 2 GB, the limit of protobuf and so of an ONNX file. Use `format='savedmodel'`. "
                 f"Received: {type(error).__name__}: {error!s:.500}"
             ) from error
-        file = pathlib.Path(folder) / ONNX.FILE
+        file = pathlib.Path(folder) / ONNX.FILES[-1]
         file.write_bytes(content)
         if quantization is not None:
             _quantize(model, file)

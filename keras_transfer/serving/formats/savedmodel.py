@@ -1,23 +1,33 @@
-"""Writing a task as a SavedModel that accepts raw text and does not need this library."""
+"""The format "savedmodel": for TensorFlow Serving, with any task and preprocessor."""
 
+import functools
 import inspect
 import pathlib
+import re
+
+import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.files import write_json
+from keras_transfer.core.files import read_json, write_json
 from keras_transfer.core.lazy import tf
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
-from keras_transfer.serving.exported import FACTS_FILE, LABELS_FILE
+from keras_transfer.serving.export_format import Exported, ExportFormat
 from keras_transfer.version import __version__
 
+FACTS_FILE = "assets.extra/export.json"  # A SavedModel stores files in this folder that are not loaded with it.
+# The sentence of a failed check of an export, and what it received, inside TensorFlow's message.
+ASSERTION = re.compile(r"assertion failed: \[(.+?:)\] (\[.*?\])\n", re.DOTALL)
 
-class SavedModel:
-    """The format of exports that TensorFlow Serving reads, with any preprocessor."""
 
-    OPTIONS = ("adapters", "jit_compile")
+class SavedModel(ExportFormat):
+    """A SavedModel that accepts raw text."""
 
-    @staticmethod
-    def check(model, pairs, verbose, adapters=None, jit_compile=False):
+    NAME, OPTIONS = "savedmodel", ("adapters", "jit_compile")
+    FILES = "saved_model.pb", "variables/variables.index"  # The index has the checksums of the variables.
+    LABELS = "assets.extra/labels.json"
+
+    @classmethod
+    def check(cls, model, pairs, verbose, adapters=None, jit_compile=False):
         """Returns the settings of `write`, or raises an error if an option does not fit a task."""
         if adapters is not None:
             check_adapters(model, adapters)
@@ -27,8 +37,8 @@ class SavedModel:
         expect(fits, rule, jit_compile=jit_compile, task=type(model).__name__)
         return {"pairs": pairs, "adapters": adapters, "jit_compile": bool(jit_compile), "verbose": verbose}
 
-    @staticmethod
-    def write(model, folder, label_names, pairs, adapters, jit_compile, verbose):
+    @classmethod
+    def write(cls, model, folder, label_names, pairs, adapters, jit_compile, verbose):
         """Writes a task on the TensorFlow backend into a folder."""
         # A module of plain variables: tracking the Keras model would write every weight twice.
         module = tf.Module()
@@ -46,9 +56,73 @@ class SavedModel:
             "signatures": {name: _shapes_of(signature) for name, signature in signatures.items()},
             "keras_transfer": __version__,
         }
-        (pathlib.Path(folder) / LABELS_FILE).parent.mkdir()
-        for name, content in ((LABELS_FILE, label_names), (FACTS_FILE, facts)):
+        (pathlib.Path(folder) / FACTS_FILE).parent.mkdir()
+        for name, content in ((cls.LABELS, label_names), (FACTS_FILE, facts)):
             write_json(pathlib.Path(folder) / name, content)
+
+    @classmethod
+    def usage(cls, folder):
+        """Returns the signatures of a folder with their inputs."""
+        signatures = read_json(pathlib.Path(folder) / FACTS_FILE)["signatures"]
+        lines = [f"  {name}: {', '.join(each['inputs'])}" for name, each in signatures.items()]
+        return "\n".join(["Its signatures:", *lines])
+
+    @classmethod
+    def open(cls, folder):
+        """Returns a dict from the names of the signatures of a folder to functions that return each as `Exported`."""
+        import tensorflow_text  # noqa: F401  Its operations are in the graph.
+
+        loaded = tf.saved_model.load(folder)
+        return {name: functools.partial(_exported, loaded, name) for name in loaded.signatures}
+
+
+def _exported(loaded, signature):
+    function = loaded.signatures[signature]
+    inputs = function.structured_input_signature[1]
+    unusual = {name: spec for name, spec in inputs.items() if spec.shape.rank != 1 or spec.dtype != "string"}
+    rule = "A `Predictor` requires a signature that expects one string for each row and input."
+    expect(not unusual, rule, signature=signature, inputs=unusual)
+    return Exported(list(inputs), list(function.structured_outputs), functools.partial(_in_batches, function))
+
+
+def _in_batches(function, texts, batch_size):
+    """Returns the outputs for all rows as arrays, from batches of rows of similar length."""
+    texts = {name: np.array([text.encode("utf-8") for text in column], object) for name, column in texts.items()}
+    lengths = sum(np.array([len(text) for text in column], "int64") for column in texts.values())
+    order = np.argsort(-lengths, kind="stable")
+    parts = []
+    for start in range(0, max(len(order), 1), batch_size):  # Without rows, an empty batch determines the types.
+        rows = order[start : start + batch_size]
+        inputs = {name: tf.constant(column[rows], tf.string) for name, column in texts.items()}
+        try:
+            outputs = function(**inputs)
+        except tf.errors.InvalidArgumentError as error:
+            if found := ASSERTION.search(str(error)):  # Such as an unknown adapter.
+                raise ValueError(" ".join(found.groups()).replace("\\'", "'")) from None
+            raise
+        parts.append({name: value.numpy() for name, value in outputs.items()})
+    places = np.argsort(order)
+    return {name: _decode(_together([part[name] for part in parts])[places]) for name in sorted(parts[0])}
+
+
+def _together(parts):
+    """Concatenates arrays. Arrays of words are first padded to the longest text, as the export pads a request."""
+    shape = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
+    padding = {"O": b"", "i": -1}.get(parts[0].dtype.kind, 0)
+    padded = []
+    for part in parts:
+        missing = [(0, 0), *((0, most - size) for most, size in zip(shape, part.shape[1:]))]
+        padded.append(np.pad(part, missing, constant_values=padding) if np.any(missing) else part)
+    return np.concatenate(padded)
+
+
+def _decode(values):
+    """Returns strings as `str` and other arrays unchanged."""
+    if values.dtype != object:
+        return values
+    found = np.empty(values.shape, object)
+    found.ravel()[:] = [text.decode("utf-8") for text in values.ravel()]
+    return found
 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):

@@ -1,0 +1,124 @@
+"""Batches of several datasets in one order, each of which comes from one of them."""
+
+import bisect
+
+import numpy as np
+
+from keras_transfer.core.expect import Rule, number
+from keras_transfer.data.source import Source
+
+_EXPONENTS = {"proportional": 1.0, "square_root": 0.5, "equal": 0.0}
+_END = 0.2  # The exponent of "annealed" in the last epoch.
+
+SAMPLING = Rule(
+    f"one of {[*_EXPONENTS, 'annealed']}, or the exponent of the sizes, from 0 to 1",
+    lambda value: value == "annealed" or value in [*_EXPONENTS] or number(0, 1).is_met(value),
+    ("random", 1.5, None),
+)
+
+
+def shares(sizes, sampling, epoch=0, epochs=1):
+    """Returns the probabilities with which a batch comes from each dataset.
+
+    Args:
+        sizes: List of integers. The number of rows of each dataset.
+        sampling: String or float, as of `tasks.MultiTask`.
+        epoch: Integer. The current epoch, counted from 0.
+        epochs: Integer. The number of epochs of the run.
+
+    Returns:
+        Float array.
+    """
+    if sampling == "annealed":
+        exponent = 1 - (1 - _END) * epoch / max(epochs - 1, 1)  # The formula divides by 0 for a single epoch.
+    else:
+        exponent = _EXPONENTS.get(sampling, sampling)
+    powers = np.array(sizes, "float64") ** exponent
+    return powers / powers.sum()
+
+
+class Mixture(Source):
+    """Batches of several datasets in one order, which a seed and the epoch determine.
+
+    A dataset begins again when all of its batches were read, whatever the epoch of the mixture.
+
+    Args:
+        parts: Dict from names to `Batches`.
+        sampling: String or float, as of `tasks.MultiTask`.
+        epochs: Integer. The number of epochs of the run.
+        steps: Integer. The number of batches of an epoch. Defaults to `None`, the number of batches of all datasets.
+        seed: Integer. The seed of the order of the datasets. Defaults to `None`, which follows
+            `keras.utils.set_random_seed`.
+    """
+
+    in_memory = reshuffled = True
+
+    def __init__(self, parts, sampling, epochs, steps=None, seed=None):
+        self.parts = {name: part.apart() for name, part in parts.items()}
+        self.sampling, self.epochs = sampling, epochs
+        self.steps = sum(map(len, parts.values())) if steps is None else steps
+        self.seed = np.random.randint(2**31) if seed is None else seed
+        self.epoch = self._first = 0
+        self._begin = {name: part.epoch for name, part in parts.items()}
+        self._ends = {name: [0] for name in parts}
+
+    def shares(self, epoch):
+        """Returns the probability of each dataset in an epoch."""
+        return shares([len(part.real) for part in self.parts.values()], self.sampling, epoch, self.epochs)
+
+    def _draws(self, epoch):
+        random = np.random.default_rng([self.seed, epoch])
+        return random.choice(len(self.parts), self.steps, p=self.shares(epoch))
+
+    def planned(self):
+        """Returns the batches of this epoch as a list of the name of a dataset and the number of its batch."""
+        counts = sum(np.bincount(self._draws(epoch), minlength=len(self.parts)) for epoch in range(self.epoch))
+        counts = np.zeros(len(self.parts), int) + counts
+        found, names = [], list(self.parts)
+        for part in self._draws(self.epoch):
+            found.append((names[part], int(counts[part])))
+            counts[part] += 1
+        return found
+
+    def __len__(self):
+        return self.steps - self._first
+
+    def __iter__(self):
+        """Yields the name of a dataset and an item, for the batches of this epoch that are left."""
+        for name, batch in self.planned()[self._first :]:
+            part, ends = self.parts[name], self._ends[name]
+            while ends[-1] <= batch:
+                part.epoch = self._begin[name] + len(ends) - 1
+                ends.append(ends[-1] + len(part))
+            epoch = bisect.bisect_right(ends, batch) - 1
+            part.epoch = self._begin[name] + epoch
+            yield name, part[batch - ends[epoch]]
+
+    def for_keras(self, may_end_early=False):
+        """Returns the numbers of the batches, which the model reads itself: Keras expects batches of one structure."""
+        return np.arange(self.steps)
+
+    # === A run ===
+
+    def on_epoch_end(self):
+        self.epoch, self._first = self.epoch + 1, 0
+
+    def seek(self, batch):
+        """Begins this epoch, and no later one, with a batch."""
+        self._first = batch
+
+    def state_dict(self):
+        """Returns the seeds, the epoch, and the batch with which the epoch begins."""
+        seeds = {name: [part.seed, self._begin[name]] for name, part in self.parts.items()}
+        return {"seed": self.seed, "epoch": self.epoch, "batch": self._first, "parts": seeds}
+
+    def load_state_dict(self, state):
+        """Continues from the state of another mixture of the same datasets."""
+        self.seed, self.epoch, self._first = state["seed"], state["epoch"], state.get("batch", 0)
+        for name, (seed, begin) in state["parts"].items():
+            self.parts[name].seed, self._begin[name], self._ends[name] = seed, begin, [0]
+
+    def identity(self):
+        """Returns what determines the batches, except for rows in memory and what `state_dict` returns."""
+        parts = {name: part.identity() for name, part in self.parts.items()}
+        return {"sampling": self.sampling, "epochs": self.epochs, "steps": self.steps, "parts": parts}

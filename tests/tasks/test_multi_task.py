@@ -1,0 +1,306 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_transfer as kt
+from keras_transfer.data.mixture import Mixture, shares
+from tests.tasks.tiny import difference, encoder, examples, message, preprocessor
+
+TEXTS, LABELS = examples(24)
+WORDS = [text.split() for text in TEXTS[:10]]
+DATA = {
+    "mood": (TEXTS, LABELS),
+    "length": (TEXTS[:16], [float(len(text.split())) / 20 for text in TEXTS[:16]]),
+    "tags": (WORDS, [["X" if word in ("good", "bad") else "O" for word in words] for words in WORDS]),
+}
+FIT = {name: DATA[name] for name in ("mood", "length")}
+
+
+def model_of(names=("mood", "length"), seed=0, **options):
+    keras.utils.set_random_seed(seed)
+    shared, prepare = encoder(), preprocessor()
+    tasks = {
+        "mood": lambda: kt.tasks.TextClassifier(shared, prepare, num_classes=2, dropout=0.0),
+        "length": lambda: kt.tasks.TextRegressor(shared, prepare, num_targets=1, dropout=0.0),
+        "tags": lambda: kt.tasks.TokenClassifier(shared, prepare, label_names=["O", "X"], dropout=0.0),
+        "words": lambda: kt.tasks.MaskedLM(shared, prepare),
+    }
+    return kt.tasks.MultiTask(shared, {name: tasks[name]() for name in names}, **options)
+
+
+def values(model):
+    return [keras.ops.convert_to_numpy(weight).copy() for weight in model.weights]
+
+
+def head_of(task):
+    shared = {id(weight) for weight in task.encoder.weights}
+    return [weight for weight in task.weights if id(weight) not in shared]
+
+
+# === Sampling ===
+
+
+@pytest.mark.parametrize(
+    ("sampling", "epoch", "exponent"),
+    [("proportional", 0, 1), ("square_root", 0, 0.5), ("equal", 0, 0), (0.3, 2, 0.3), ("annealed", 1, 1 - 0.8 / 3)],
+)
+def test_tasks_are_drawn_in_proportion_to_a_power_of_their_sizes(sampling, epoch, exponent):
+    sizes = np.array([67349, 8551, 2490, 5749])
+    expected = sizes**exponent / np.sum(sizes**exponent)
+    assert shares(sizes, sampling, epoch, epochs=4) == pytest.approx(expected, rel=1e-12)
+    parts = {str(size): kt.text.batches(["a"] * 4, preprocessor=preprocessor(), batch_size=2) for size in sizes}
+    mixture = Mixture(parts, sampling, 4, steps=100_000, seed=3)
+    for part, size in zip(mixture.parts.values(), sizes):
+        part.real = np.broadcast_to(4, size)
+    mixture.epoch = epoch
+    names = [name for name, _ in mixture.planned()]
+    counts = np.array([names.count(name) for name in parts])
+    chi_square = np.sum((counts - 1e5 * expected) ** 2 / (1e5 * expected))
+    assert chi_square < 16.27  # 0.1% with three degrees of freedom
+
+
+def test_annealed_sampling_of_one_epoch_is_proportional():
+    assert shares([3, 1], "annealed", 0, 1) == pytest.approx([0.75, 0.25])
+
+
+def test_each_batch_of_a_task_occurs_once_before_any_occurs_again():
+    data = kt.text.batches(TEXTS, LABELS, preprocessor=preprocessor(), batch_size=5, seed=1)
+    other = kt.text.batches(TEXTS[:6], LABELS[:6], preprocessor=preprocessor(), batch_size=5, seed=1)
+    mixture, seen = Mixture({"a": data, "b": other}, "equal", 3, seed=0), {"a": [], "b": []}
+    for _ in range(3):
+        for name, (_, labels) in mixture:
+            seen[name].append(labels)
+        mixture.on_epoch_end()
+    per_epoch = len(data)
+    assert len(seen["a"]) >= per_epoch
+    assert sorted(np.concatenate(seen["a"][:per_epoch])) == sorted(LABELS)
+    assert len(np.concatenate(seen["b"][:2])) == 6
+
+
+def test_the_state_of_a_mixture_continues_with_the_same_batches():
+    def made(seed):
+        keras.utils.set_random_seed(seed)
+        parts = {
+            name: kt.text.batches(TEXTS[:count], LABELS[:count], preprocessor=preprocessor(), batch_size=4)
+            for name, count in (("a", 24), ("b", 10))
+        }
+        return Mixture(parts, "square_root", 2)
+
+    first, second = made(0), made(1)
+    for _ in first:
+        pass
+    first.on_epoch_end()
+    expected = list(first)
+    second.load_state_dict({**first.state_dict(), "batch": 3})
+    found = list(second)
+    assert len(found) == len(expected) - 3
+    for (name, item), (other, expected_item) in zip(found, expected[3:]):
+        assert name == other
+        assert difference(keras.tree.flatten(item), keras.tree.flatten(expected_item)) == 0
+
+
+# === Training ===
+
+
+@pytest.mark.core
+def test_several_tasks_train_in_one_fit_with_metrics_of_their_own_batches():
+    model = model_of(("mood", "length", "tags"))
+    model.compile(keras.optimizers.Adam(0.01))
+    history = model.fit(DATA, batch_size=8, epochs=6, validation_data={"mood": DATA["mood"]}, verbose=0).history
+    assert {"loss", "mood_loss", "mood_accuracy", "length_loss", "tags_accuracy", "val_mood_accuracy"} <= history.keys()
+    assert history["mood_loss"][-1] < history["mood_loss"][0]
+    found = model.evaluate(DATA, verbose=0)
+    for name, (x, y) in DATA.items():
+        alone = model.tasks[name].evaluate(x, y, verbose=0, return_dict=True)
+        assert {f"{name}_{metric}": value for metric, value in alone.items()}.items() <= found.items()
+    assert history["val_mood_loss"][-1] == pytest.approx(found["mood_loss"], rel=1e-5)
+    outputs = model.predict({"mood": TEXTS[:3]}, verbose=0)["mood"]
+    assert difference([outputs], [model.tasks["mood"].predict(TEXTS[:3], verbose=0)]) < 1e-6
+
+
+@pytest.mark.core
+def test_a_step_of_one_task_changes_nothing_of_the_others():
+    model = model_of()
+    model.compile(keras.optimizers.AdamW(0.01, weight_decay=0.1))
+    model.fit(FIT, batch_size=8, verbose=0)  # The optimizer has momentum for all heads.
+    before = {name: [np.array(weight) for weight in head_of(task)] for name, task in model.tasks.items()}
+    shared = [np.array(weight) for weight in model.encoder.weights]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "shares", lambda self, epoch: [1.0, 0.0])
+        history = model.fit(FIT, batch_size=8, steps_per_epoch=3, verbose=0).history
+    assert history["length_loss"] == [0.0]  # It had no batch.
+    for name, task in model.tasks.items():
+        moved = difference([np.array(weight) for weight in head_of(task)], before[name])
+        assert (moved > 0) == (name == "mood"), name
+    assert difference([np.array(weight) for weight in model.encoder.weights], shared) > 0
+
+
+def test_a_step_equals_that_of_the_task_alone():
+    alone, model = (model_of() for _ in range(2))
+    data = {name: (x[:8], y[:8]) for name, (x, y) in FIT.items()}
+    task = alone.tasks["mood"]
+    task.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
+    task.fit(*data["mood"], batch_size=8, epochs=3, shuffle=False, verbose=0)
+    model.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "shares", lambda self, epoch: [1.0, 0.0])
+        model.fit(data, batch_size=8, epochs=3, steps_per_epoch=1, verbose=0)
+    assert difference(values(model.tasks["mood"]), values(task)) < 1e-6
+
+
+def test_learned_loss_weights_follow_the_formula():
+    model = model_of(loss_weights="uncertainty")
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    model.fit(FIT, batch_size=24, steps_per_epoch=1, verbose=0)
+    name = next(name for name, weight in model._log_variances.items() if float(weight) != 0)
+    logs = {name: float(value) for name, value in model.get_metrics_result().items()}
+    # The gradient of exp(-s) * loss + s / 2 at s = 0 is 1 / 2 - loss.
+    assert float(model._log_variances[name]) == pytest.approx(-0.1 * (0.5 - logs[f"{name}_loss"]), rel=1e-4)
+    assert logs["loss"] == pytest.approx(logs[f"{name}_loss"], rel=1e-5)
+    other = next(other for other in model.tasks if other != name)
+    assert float(model._log_variances[other]) == 0
+
+
+def test_fixed_loss_weights_scale_the_gradient():
+    moved = []
+    for weight in (1.0, 0.25):
+        model = model_of(loss_weights={"mood": weight, "length": weight})
+        before = values(model)
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        model.fit(FIT, batch_size=24, steps_per_epoch=1, verbose=0)
+        moved.append([after - start for after, start in zip(values(model), before)])
+    assert difference([0.25 * each for each in moved[0]], moved[1]) < 1e-6
+
+
+def test_an_objective_on_unlabeled_texts_is_one_of_the_tasks():
+    model = model_of(("mood", "words"))
+    model.compile(keras.optimizers.Adam(0.01))
+    history = model.fit({"mood": DATA["mood"], "words": TEXTS}, batch_size=8, epochs=2, verbose=0).history
+    assert history["words_loss"][0] > 0 and history["mood_loss"][0] > 0
+
+
+@pytest.mark.core
+def test_a_resumed_run_ends_with_the_same_weights(tmp_path):
+    def run(folder=None, stop=None):
+        model = model_of(sampling="annealed")
+        model.compile(keras.optimizers.Adam(0.01))
+        callbacks = [kt.callbacks.TrainingCheckpoint(folder, save_every=2)] if folder else []
+        if stop is not None:
+            callbacks.insert(0, Stop(stop))
+        model.fit(FIT, batch_size=8, epochs=3, callbacks=callbacks, verbose=0)
+        return model
+
+    class Stop(keras.callbacks.Callback):
+        def __init__(self, step):
+            super().__init__()
+            self.step, self.seen = step, 0
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.seen += 1
+            if self.seen == self.step:
+                raise KeyboardInterrupt
+
+    expected = run()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, stop=8)
+    resumed = run(tmp_path)
+    assert difference(values(resumed), values(expected)) == 0
+    ours, theirs = resumed.optimizer.variables, expected.optimizer.variables
+    assert difference(map(np.array, ours), map(np.array, theirs)) == 0
+
+
+def test_stages_unfreeze_the_shared_encoder_in_the_middle_of_an_epoch():
+    model = model_of()
+    before = values(model.encoder)
+    stages = kt.callbacks.StagedTraining([kt.callbacks.Stage("head", steps=2), kt.callbacks.Stage("all")])
+    model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
+    seen = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(difference(values(model.encoder), before) > 0)
+
+    model.fit(FIT, batch_size=8, callbacks=[stages, Watch()], verbose=0)
+    assert seen[:2] == [False, False] and all(seen[2:])
+
+
+# === Adapters ===
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("trains_encoder", [False, True])
+def test_each_task_has_adapters_of_its_own_on_one_encoder(trains_encoder):
+    model = kt.adaptation.add_adapters(model_of(), "pals:size=8,num_heads=2")
+    if trains_encoder:
+        kt.adaptation.unfreeze(model)
+    model.compile(keras.optimizers.Adam(0.01))
+    own = {
+        name: [weight for slot in model.encoder.attached.slots for weight in slot.adapters[name].weights]
+        for name in model.tasks
+    }
+    adapters = {id(weight) for weights in own.values() for weight in weights}
+    start = {name: [np.array(weight) for weight in weights] for name, weights in own.items()}
+    base = [weight for weight in model.encoder.weights if id(weight) not in adapters]
+    before = [np.array(weight) for weight in base]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "shares", lambda self, epoch: [1.0, 0.0])
+        model.fit(FIT, batch_size=8, steps_per_epoch=3, verbose=0)
+    assert (difference([np.array(weight) for weight in base], before) > 0) == trains_encoder
+    moved = {name: difference([np.array(weight) for weight in own[name]], start[name]) > 0 for name in own}
+    assert moved == {"mood": True, "length": False}
+    model.fit(FIT, batch_size=8, verbose=0)
+    outputs = model.predict({"mood": TEXTS[:2], "length": TEXTS[:2]}, verbose=0)
+    assert difference([model.tasks["mood"].predict(TEXTS[:2], verbose=0)], [outputs["mood"]]) < 1e-6
+
+
+# === Files ===
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("adapters", [None, "pfeiffer:4"])
+def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
+    model = model_of(sampling=0.5, loss_weights="uncertainty")
+    if adapters:
+        kt.adaptation.add_adapters(model, adapters)
+    model.compile(keras.optimizers.Adam(0.01))
+    model.fit(FIT, batch_size=8, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert difference(values(loaded), values(model)) == 0
+    questions = {"mood": TEXTS[:3], "length": TEXTS[:3]}
+    ours, theirs = model.predict(questions, verbose=0), loaded.predict(questions, verbose=0)
+    assert difference(ours.values(), theirs.values()) < 1e-6
+    assert len({id(task.encoder) for task in loaded.tasks.values()}) == 1
+    assert (loaded.sampling, loaded.loss_weights) == (0.5, "uncertainty")
+    state = [model.optimizer.variables, loaded.optimizer.variables]
+    assert difference(map(np.array, state[0]), map(np.array, state[1])) == 0
+    loaded.fit(FIT, batch_size=8, steps_per_epoch=1, verbose=0)
+
+
+# === Mistakes ===
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (lambda model: model.fit({"mood": DATA["mood"]}), "names of all tasks, ['mood', 'length']"),
+        (lambda model: model.fit(TEXTS), "`x` must be a dict"),
+        (lambda model: model.fit({**FIT, "length": (TEXTS, ["a"] * 24)}), "The data of the task 'length': "),
+        (lambda model: model.fit({**FIT, "length": TEXTS}), "`x['length']` must be"),
+        (lambda model: model.fit(FIT, validation_data={"moods": DATA["mood"]}), "Did you mean 'mood'?"),
+        (
+            lambda model: model.fit({**FIT, "mood": (FIT["mood"] for _ in range(2))}),
+            "`x['mood']` must be data in memory",
+        ),
+        (lambda model: model.compile(loss={"moods": "mse"}), "Did you mean 'mood'?"),
+        (lambda model: model.compile(keras.optimizers.Adam(gradient_accumulation_steps=2)), "Use larger batches."),
+        (lambda model: kt.tasks.MultiTask(encoder(), model.tasks), "All tasks must be created with `encoder`"),
+        (lambda model: model_of(("mood",)), "at least two tasks"),
+        (lambda model: model_of(sampling="random"), "`sampling` must be"),
+        (lambda model: model_of(loss_weights={"moods": 1.0}), "Did you mean 'mood'?"),
+    ],
+)
+def test_mistakes_are_errors(run, expected):
+    model = model_of()
+    model.compile("sgd")
+    assert expected in message(lambda: run(model))
