@@ -4,10 +4,11 @@
 
 The teacher is all-MiniLM-L6-v2 with all weights trained (recipe "bert"), on TREC-6 and on 2,000 phrases of SST-2. Its
 students begin with some of its blocks (`student_from`), and learn from the labels alone, from the labels and the
-teacher's logits, and from its hidden states, too. On SST-2, the last two also learn from 8,000 phrases without labels.
-All students of a dataset make about as many steps, in batches of 32. `--epochs` are those over the texts with
-labels. The data are those of `benchmarks.fine_tuning.methods`, and errors are those of its test data. `--results` is a
-folder with a line for each run, and the same command continues there, even with more seeds.
+teacher's logits, from its hidden states, too, and on SST-2 also from 8,000 phrases without labels. The student without
+a teacher begins with the same blocks before they were trained, and learns from the labels. All students of a dataset
+make about as many steps, in batches of 32. `--epochs` are those over the texts with labels. The data are those of
+`benchmarks.fine_tuning.methods`, and accuracies are those of its test data. `--results` is a folder with a line for
+each run, and the same command continues there, even with more seeds.
 """
 
 import argparse
@@ -17,9 +18,9 @@ import pathlib
 import random
 
 BLOCKS = {3: [1, 3, 5], 2: [2, 5]}
-METHODS = ("labels", "logits", "logits and hidden states", "more texts")
+METHODS = ("no teacher", "labels", "logits", "logits and hidden states", "more texts")
 UNLABELED, RATE, BATCH = 8000, 2e-4, 32
-DATASETS = {"trec6": METHODS[:3], "sst2": METHODS}
+DATASETS = {"trec6": METHODS[:4], "sst2": METHODS}
 
 
 def main(arguments=None):
@@ -40,7 +41,7 @@ def main(arguments=None):
 
 
 def print_table(dataset, found, args):
-    """Prints the accuracies of a dataset, relative to the teacher's, and the gain over the labels alone."""
+    """Prints the accuracies of a dataset, relative to the teacher's, and the gain over a student without a teacher."""
     from keras_transfer.experiments.significance import mean_interval
 
     def shown(values):
@@ -53,9 +54,9 @@ def print_table(dataset, found, args):
     print("| ---: | --- | ---: | ---: | ---: |")
     for blocks in args.blocks:
         for method in DATASETS[dataset]:
-            own, labels = ([each[f"{blocks} {name}"] for each in found] for name in (method, "labels"))
+            own, alone = ([each[f"{blocks} {name}"] for each in found] for name in (method, "no teacher"))
             share = shown([100 * value / whole for value, whole in zip(own, teacher)])
-            gain = "" if method == "labels" else shown([value - other for value, other in zip(own, labels)])
+            gain = "" if method == "no teacher" else shown([value - other for value, other in zip(own, alone)])
             print(f"| {blocks} | {method} | {shown(own)} | {share} | {gain} |", flush=True)
     print()
 
@@ -77,7 +78,7 @@ def accuracies(dataset, seed, args):
     parts, label_names = methods.load(dataset, args.data_dir, args.examples)
     keras.utils.set_random_seed(seed)
     options = {"label_names": label_names, "sequence_length": methods.LENGTH}
-    teacher = kt.tasks.TextClassifier.from_pretrained("minilm-l6", **options)
+    teacher, pretrained = (kt.tasks.TextClassifier.from_pretrained("minilm-l6", **options) for _ in range(2))
     recipe = kt.adaptation.get_recipe("bert", epochs=methods.EPOCHS, batch_size=BATCH, learning_rate=1e-4)
     kt.adaptation.fine_tune(teacher, *parts["train"], recipe=recipe, verbose=0)
     more = [] if dataset != "sst2" else unlabeled(args, parts)
@@ -86,7 +87,8 @@ def accuracies(dataset, seed, args):
         if name != "teacher":
             blocks, method = name.split(" ", 1)
             keras.utils.set_random_seed(seed)
-            model = kt.adaptation.student_from(teacher, BLOCKS[int(blocks)])
+            source = pretrained if method == "no teacher" else teacher
+            model = kt.adaptation.student_from(source, BLOCKS[int(blocks)])
             train(model, teacher, parts["train"], more, method, args.epochs)
         model.compile()
         texts, labels = parts["test"]
@@ -105,7 +107,7 @@ def train(student, teacher, data, more, method, epochs):
     schedule = kt.optimizers.schedules.LinearWarmupDecay(RATE, steps)
     optimizer = kt.optimizers.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
     options = {"batch_size": BATCH, "verbose": 0}
-    if method == "labels":
+    if method in ("no teacher", "labels"):
         student.compile(optimizer)
         student.fit(texts, labels, epochs=epochs, **options)
         return

@@ -286,8 +286,8 @@ def distill(
     data = keras_transfer.datasets.load_demo_questions()
     teacher = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
     keras_transfer.adaptation.fine_tune(teacher, *data.train)
-    student = keras_transfer.adaptation.student_from(teacher, [1, 3, 5])
-    signals = [keras_transfer.adaptation.HiddenStates({3: 6}, loss="cosine")]
+    student = keras_transfer.adaptation.student_from(teacher)  # It has every second block.
+    signals = [keras_transfer.adaptation.HiddenStates()]
     keras_transfer.adaptation.distill(student, teacher, *data.train, signals=signals, epochs=3)
     student.predict_labels(["Who wrote Hamlet?"])
     ```
@@ -484,8 +484,8 @@ def student_from(teacher: Task, layers: Sequence | None = None) -> Task:
     Example:
     ```python
     teacher = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
-    student = keras_transfer.adaptation.student_from(teacher, [1, 3, 5])
-    len(student.encoder.blocks)  # 3
+    student = keras_transfer.adaptation.student_from(teacher)
+    student.predict_labels(["A fine film."])
     ```
 
     Source: https://arxiv.org/abs/1910.01108, section 2.
