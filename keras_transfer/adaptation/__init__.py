@@ -30,6 +30,7 @@ from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
 from keras_transfer.adaptation.static_tables import static_embeddings
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
+from keras_transfer.adaptation.weak_supervision import WeakLabels, apply_labeling_functions, combine_votes
 from keras_transfer.core.door import open_door
 from keras_transfer.training import (
     EWC,
@@ -79,9 +80,12 @@ __all__ = [
     "Prompt",
     "Recipe",
     "Soup",
+    "WeakLabels",
     "add_adapters",
+    "apply_labeling_functions",
     "cache_features",
     "combine_adapters",
+    "combine_votes",
     "distill",
     "estimate_fisher",
     "fine_tune",
