@@ -269,6 +269,9 @@ class _Member(keras.layers.Layer):
     def compute_output_spec(self, inputs):
         return keras.KerasTensor(self.task.output.shape, "float32")
 
+    def get_config(self):  # Stored outputs ask what the ensemble computes.
+        return {"task": keras.saving.serialize_keras_object(self.task), "order": self.order, "name": self.name}
+
     def predict(self, x):
         """Returns the outputs of the model for data as an array."""
         with self.own_adapters():
@@ -306,6 +309,9 @@ class _Mean(keras.layers.Layer):
             return ops.logsumexp(ops.log_softmax(outputs) + ops.log(shares), axis=0)
         yes, no = (ops.log_sigmoid(sign * outputs) + ops.log(shares) for sign in (1.0, -1.0))
         return ops.logsumexp(yes, axis=0) - ops.logsumexp(no, axis=0)
+
+    def get_config(self):
+        return {"kind": self.kind, "name": self.name}
 
 
 def _place_of(value, values):

@@ -181,6 +181,12 @@ def test_weights_are_tuned_with_several_labels_too():
     assert Ensemble(models).tune_weights(TEXTS, y)[1] > 0.9
 
 
+def test_an_ensemble_teaches_one_model():
+    teacher, student = Ensemble([classifier(0), of_short_texts(1)]), classifier(2, NAMES[::-1])
+    losses = adaptation.distill(student, teacher, TEXTS * 4, alpha=1.0, epochs=4, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
 def of_pairs(seed):
     model = classifier(seed)
     model.fitted_on = "pairs"

@@ -13,7 +13,7 @@ PAGES = {
     "pretraining/replaced_tokens": lambda names: names["classifier"].encoder.num_layers == 2,
     "pretraining/other_objectives": lambda names: names["mask"].ndim == 3,
     "pretraining/from_scratch": lambda names: names["classifier"].encoder.num_layers == 2,
-    "pretraining/ulmfit": lambda names: names["both"].shape == (len(names["texts"]), 6),
+    "pretraining/ulmfit": lambda names: len(names["both"].members) == 2,
     "pretraining/recurrent": lambda names: names["losses"].shape == (2, 6),
 }
 STEPS = {"pretraining/from_scratch": 24, "pretraining/recurrent": 24, "pretraining/ulmfit": 12}  # have many batches
