@@ -22,6 +22,12 @@ def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, 
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_weak_supervision_finds_the_right_classes(small_minilm, eagerly):
+    names = run_page("data/weak_supervision.md")
+    assert names["right"].mean() > 0.9
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_batches_runs(small_minilm):
     names = run_page("data/batches.md")
     assert names["fixed"][0][0]["token_ids"].shape == (32, 32)

@@ -32,6 +32,13 @@ def test_the_script_in_the_page_on_classification_runs(tmp_path, monkeypatch, sm
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_several_tasks_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 8)
+    names = run_page("tasks/several_tasks.md")
+    assert [*names["model"].encoder.adapters] == ["topic", "masked"]
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_several_labels_runs(monkeypatch, small_minilm, eagerly):
     few_questions(monkeypatch, 8, "train")
     names = run_page("tasks/multi_label.md")
