@@ -48,7 +48,7 @@ def static_embeddings(
 
     The encoder of the result is a `WordVectorEncoder`, and its preprocessor has the tokenizer of the teacher. Pass both
     to any task: `TextClassifier(student.encoder, student.preprocessor, ...)`. A text then needs no matrix product
-    but that of the head, so that a classifier trains in seconds, and answers tens of thousands of texts per second.
+    but that of the head, so that a classifier trains in seconds, and answers more than ten thousand texts per second.
 
     With `epochs`, the table is then trained on `texts`, so that the mean of the vectors of a text has the direction of
     the teacher's vector of this text. The teacher encodes each text only once.
