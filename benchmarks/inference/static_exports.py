@@ -7,6 +7,8 @@ All contenders accept the packaged questions as strings, one or 2,048 at a time,
 `encoder` are LiteRT exports with their `predict.py`. `model2vec` requires `pip install model2vec[distill,train]`.
 """
 
+import importlib
+import sys
 import tempfile
 
 from benchmarks import harness
@@ -30,11 +32,11 @@ def encoder():
 
 def exported(make, sizes=SIZES):
     import keras_transfer as kt
-    from keras_transfer.serving.portable.predict import Model
 
     with tempfile.TemporaryDirectory() as folder:
         kt.serving.export(make(kt), folder, format="litert", overwrite=True)
-        model = Model(folder, num_threads=1)
+        sys.path.insert(0, folder)
+        model = importlib.import_module("predict").Model(num_threads=1)
     return by_size(lambda texts: model.predict(texts, batch_size=1024), sizes)
 
 
