@@ -6,9 +6,11 @@ import pytest
 
 from keras_transfer import adaptation, serving
 from keras_transfer.adaptation import Ensemble
+from keras_transfer.hub import HubEncoder
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.errors import check_errors
 from tests.helpers import in_graph, save_and_load
+from tests.hub import tf1_modules
 from tests.tasks import tiny
 
 TEXTS = ["a b good", "bad", "c d e f g h i j a b c", "a good film"]
@@ -153,7 +155,8 @@ def test_a_file_has_the_members_the_weights_and_the_names():
 
 
 def test_one_export_answers_raw_texts_with_the_mean_of_five(tmp_path, process_without_this_package):
-    models = [*map(classifier, range(3)), *map(of_short_texts, range(2))]
+    module = HubEncoder(tf1_modules.folder("vocabulary"))  # It has a table, which the export must contain.
+    models = [*map(classifier, range(2)), *map(of_short_texts, range(2)), TextClassifier(module, label_names=NAMES)]
     expected = np.mean([model.predict_proba(TEXTS) for model in models], axis=0)
     serving.export(Ensemble(models), tmp_path / "served")
     served = process_without_this_package(

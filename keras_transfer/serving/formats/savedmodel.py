@@ -10,6 +10,7 @@ import numpy as np
 from keras_transfer.core.expect import expect
 from keras_transfer.core.files import read_json, write_json
 from keras_transfer.core.lazy import tf
+from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
 from keras_transfer.serving.export_format import Exported, ExportFormat
 from keras_transfer.version import __version__
@@ -45,7 +46,8 @@ class SavedModel(ExportFormat):
         module.weights = [weight.value for weight in model.weights]
         module.preprocessor = model.preprocessor
         # Tables and other objects of TF Hub modules, besides their weights.
-        module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
+        layers = layer_tracking.layers_in(model)
+        module.resources = [layer.resources for layer in layers if hasattr(layer, "resources")]
         signatures = make_signatures(model, label_names, pairs, adapters, jit_compile, verbose)
         if verbose and adapters is not None:
             print("Writing the SavedModel", flush=True)
@@ -150,13 +152,6 @@ def _shapes_of(signature):
 
     sides = {"inputs": signature.structured_input_signature[1], "outputs": signature.structured_outputs}
     return {side: {name: shape_of(spec) for name, spec in specs.items()} for side, specs in sides.items()}
-
-
-def _layers(layer):
-    """Yields a layer and all layers inside it."""
-    yield layer
-    for inside in getattr(layer, "layers", ()):
-        yield from _layers(inside)
 
 
 def in_tensorflow(signature, labels):
