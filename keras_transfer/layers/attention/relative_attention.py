@@ -23,9 +23,8 @@ class RelativeAttention(MultiHeadAttention):
 
     Args:
         num_heads: Integer. Number of heads.
-        dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
-        kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+        **kwargs: Arguments of `MultiHeadAttention`, such as `causal` or `dropout`. There is no `use_bias`, because the
+            query has biases of its own.
 
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length, dim]`.
@@ -50,15 +49,8 @@ class RelativeAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/1906.08237, section 2
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        dropout: float = 0.0,
-        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
-        **kwargs: Any,
-    ):
-        super().__init__(num_heads, use_bias=False, dropout=dropout, kernel_initializer=kernel_initializer, **kwargs)
+    def __init__(self, num_heads: int, **kwargs: Any):
+        super().__init__(num_heads, use_bias=False, **kwargs)
 
     def build(self, inputs_shape, context_shape=None):
         super().build(inputs_shape)
@@ -76,9 +68,10 @@ class RelativeAttention(MultiHeadAttention):
     def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
         encodings, differs, *of_queries = relative_positions
         heads, dim = self.num_heads, self.head_dim
+        scale = dim**-0.5 if self.scale is None else self.scale
 
         def biased(bias):
-            return (query + ops.reshape(bias, (heads, 1, dim))) * dim**-0.5
+            return (query + ops.reshape(bias, (heads, 1, dim))) * scale
 
         content = ops.matmul(biased(self.content_bias), ops.transpose(key, (0, 1, 3, 2)))
         distances = ops.transpose(ops.reshape(self.position(encodings), (-1, heads, dim)), (1, 2, 0))
@@ -90,8 +83,8 @@ class RelativeAttention(MultiHeadAttention):
 
     def get_config(self):
         config = super().get_config()
-        own = ("num_heads", "dropout", "kernel_initializer", "name", "dtype", "trainable")
-        return {name: config[name] for name in own}
+        del config["use_bias"]
+        return config
 
 
 def _of_both_streams(x, content, queries):

@@ -43,6 +43,33 @@ def test_the_layer_is_rebuilt_from_its_config():
     assert (again.dropout.rate, again.use_bias) == (0.2, False)
 
 
+@pytest.mark.core
+def test_a_file_keeps_what_the_layer_shares_with_other_attention(tmp_path):
+    x = keras.Input((4, 6))
+    segment_ids = keras.Input((4,), dtype="int32")
+    shared = {"causal": True, "window": 2, "scale": 0.7, "head_dim": 5, "num_key_value_heads": 1}
+    layer = RelativeAttention(2, **shared, name="attention")
+    model = keras.Model([x, segment_ids], layer(x, **RelativePositions()(x, segment_ids=segment_ids)))
+    expected = model.predict_on_batch([X, SEGMENTS])
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    config = again.get_layer("attention").get_config()
+    assert {name: config[name] for name in shared} == shared
+    np.testing.assert_array_equal(again.predict_on_batch([X, SEGMENTS]), expected)
+    later = np.concatenate([X[:, :3], X[:, 3:] + 1], axis=1)
+    np.testing.assert_array_equal(again.predict_on_batch([later, SEGMENTS])[:, :3], expected[:, :3])
+
+
+def test_the_scale_is_a_factor_of_all_scores():
+    layers = [RelativeAttention(2, scale=scale, kernel_initializer="ones") for scale in (None, 2.0)]
+    positions = RelativePositions()(X, segment_ids=SEGMENTS)
+    for layer in layers:
+        layer.build(X.shape)
+    query, key = map(convert_to_tensor, RNG.normal(size=(2, 2, 2, 4, 3)).astype("float32"))
+    default, scaled = (to_numpy(layer.scores(query, key, **positions)) for layer in layers)
+    np.testing.assert_allclose(scaled, default * 2 * 3**0.5, rtol=1e-5)
+
+
 def run(blocks, positions, x, memory=(), segment_ids=None, **masks):
     """Returns the inputs of each block and the outputs of the last one, given those of the segment before."""
     states = [x]
