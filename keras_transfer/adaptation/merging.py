@@ -103,7 +103,7 @@ def greedy_soup(
     become worse. So the result is never worse than the best model on these data.
 
     Args:
-        model: Compiled model, which receives the weights.
+        model: Compiled model, which receives the weights. It may be one of `models`.
         models: List of models of the same architecture and origin, or of paths of files, as for `merge_models`.
         x: Validation data, as for `evaluate`.
         y: Labels, as for `evaluate`. Defaults to `None`, for datasets, which contain labels.
@@ -133,6 +133,9 @@ def greedy_soup(
     own, sign = _averaged(model), 1 if mode == "max" else -1
     start = _values(own)
 
+    def values_of(place):
+        return start if models[place] is model else _values_of(model, models[place])  # `model` changes here.
+
     def score_of(values):
         _assign(own, values)
         found = model.evaluate(x, y, verbose=0, return_dict=True)
@@ -140,10 +143,10 @@ def greedy_soup(
         return float(found[metric])
 
     try:
-        scores = [score_of(_values_of(model, each)) for each in models]
+        scores = [score_of(values_of(place)) for place in range(len(models))]
         used, best, total = [], -np.inf, [np.zeros(weight.shape) for weight in own]
-        for place in sorted(range(len(models)), key=lambda place: -sign * scores[place]):
-            added = [part + value for part, value in zip(total, _values_of(model, models[place]))]
+        for place in np.argsort(-sign * np.array(scores), kind="stable").tolist():  # Scores that are not numbers: last.
+            added = [part + value for part, value in zip(total, values_of(place))]
             score = score_of([part / (len(used) + 1) for part in added]) if used else scores[place]
             if not used or sign * score >= best:
                 used, best, total = [*used, place], sign * score, added
@@ -271,14 +274,14 @@ def _values_of(model, source):
         wrong = next((part for part in parts if part[1] != part[2]), ("weights", len(theirs) - 2, len(own)))
         expect(ours == theirs, rule, received="{}={} instead of {}".format(*wrong))
         return _values(_averaged(source))
-    before, optimizer = _values(own), getattr(model, "optimizer", None)
+    before, optimizer = [np.array(value) for value in model.get_weights()], getattr(model, "optimizer", None)
     try:
         model.optimizer = None  # Otherwise, it would get the state of that in the file.
         model.load_weights(source)
         return _values(own)
     finally:
         model.optimizer = optimizer
-        _assign(own, before)
+        _assign(model.weights, before)
 
 
 def _described(model):

@@ -102,6 +102,40 @@ def test_a_greedy_soup_keeps_what_does_not_make_it_worse_and_is_at_least_as_good
     assert tiny.difference(values(model), expected) < 1e-6
 
 
+def of_seeds():
+    """Three classifiers with random weights, of which the second has diverged."""
+    found = [tiny.of_vectors() for _ in range(3)]
+    for seed, model in enumerate(found):
+        random = np.random.default_rng(seed)
+        for weight in model.weights:
+            weight.assign(random.normal(size=weight.shape) * (np.nan if seed == 1 else 1))
+        model.compile()
+    return found
+
+
+def test_a_greedy_soup_may_be_made_in_one_of_its_models_and_leaves_out_a_diverged_one():
+    apart = tiny.of_vectors()
+    apart.compile()
+    expected = greedy_soup(apart, of_seeds(), TEXTS, LABELS, metric="loss", mode="min")
+    assert np.isnan(expected.scores[1]) and expected.used[0] in (0, 2) and 1 not in expected.used
+    for place in (0, 2):
+        sources = of_seeds()
+        found = greedy_soup(sources[place], sources, TEXTS, LABELS, metric="loss", mode="min")
+        assert found.used == expected.used and found.score == expected.score
+        assert tiny.difference(values(sources[place]), values(apart)) == 0
+
+
+def test_a_file_is_read_without_a_change_of_weights_that_have_no_mean(tmp_path):
+    model, source = (keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]) for _ in range(2))
+    for each, count in ((model, 3), (source, 5)):
+        layer = each.layers[0]
+        layer.quantize("int8")
+        layer.kernel.assign(np.full(layer.kernel.shape, count))
+    source.save_weights(tmp_path / "one.weights.h5")
+    merge_models(model, [tmp_path / "one.weights.h5"])
+    assert (keras.ops.convert_to_numpy(model.layers[0]._kernel) == 3).all()
+
+
 def adapted(kind, count=2):
     model = models.classifier()
     for i in range(count):

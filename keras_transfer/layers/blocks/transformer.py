@@ -206,6 +206,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         mask = own["padding_mask"] if attention_bias is None else attention_bias
         apart = cache or mask is None or own.get("memory") is not None  # Then, keys are not as many as queries.
         batch, length = batch_and_length(inputs, None if apart else ops.convert_to_tensor(mask))
+        if own.get("memory") is not None and self.norm != "post":  # Its keys are normalized as those of the inputs.
+            own = {**own, "memory": self.attention_norm(own["memory"])}
 
         def attend(name, x, **options):
             layer = getattr(self, name)

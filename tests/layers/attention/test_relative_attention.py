@@ -81,8 +81,17 @@ def run(blocks, positions, x, memory=(), segment_ids=None, **masks):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("kind", ["distances", "buckets", "causal buckets"])
-def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_whole_text(kind):
+@pytest.mark.parametrize(
+    ("kind", "norm"),
+    [
+        ("distances", "post"),
+        ("buckets", "post"),
+        ("causal buckets", "post"),
+        ("distances", "pre"),
+        ("buckets", "input"),
+    ],
+)
+def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_whole_text(kind, norm):
     x, real = RNG.normal(size=(2, 7, 6)).astype("float32"), np.array([[0, 1, 1, 1, 1, 1, 1], [1] * 7])
     of_keys, of_pairs = {}, {"attention_mask": np.tril(np.ones((7, 7), int)) * real[:, None]}
     if kind == "distances":
@@ -93,7 +102,7 @@ def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_w
         attention = lambda: MultiHeadAttention(2, causal=kind == "causal buckets")  # noqa: E731
     if kind == "causal buckets":
         of_keys, of_pairs = {"padding_mask": real}, {}
-    blocks = [TransformerBlock(attention(), FeedForward(8, activation="relu")) for _ in range(2)]
+    blocks = [TransformerBlock(attention(), FeedForward(8, activation="relu"), norm=norm) for _ in range(2)]
 
     whole = run(blocks, positions, x, **of_keys, **of_pairs)[-1]
     seen = {name: values[:, :3] for name, values in of_keys.items()}
@@ -101,7 +110,7 @@ def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_w
     seen = of_keys | {name: values[:, 3:] for name, values in of_pairs.items()}
     second = run(blocks, positions, x[:, 3:], first[:-1], **seen)[-1]
     np.testing.assert_allclose(to_numpy(second), to_numpy(whole)[:, 3:], atol=1e-5)
-    other = run(blocks, positions, x[:, 3:], [state + 1 for state in first[:-1]], **seen)[-1]
+    other = run(blocks, positions, x[:, 3:], [to_numpy(state)[..., ::-1] for state in first[:-1]], **seen)[-1]
     assert np.abs(to_numpy(other) - to_numpy(second)).max() > 1e-2
 
 
