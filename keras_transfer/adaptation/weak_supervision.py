@@ -28,7 +28,8 @@ def apply_labeling_functions(functions: Sequence[Callable], texts: Any, label_na
         Integer array `[texts, functions]`: the position of the class in `label_names`, or -1.
 
     Raises:
-        ValueError: If a function returns something else, or if all functions abstain on all texts.
+        ValueError: If `texts` are pairs, if a function returns something else, or if all functions abstain on all
+            texts.
 
     Example:
     ```python
@@ -42,7 +43,9 @@ def apply_labeling_functions(functions: Sequence[Callable], texts: Any, label_na
     ```
     """
     places = {name: place for place, name in enumerate(label_names)} | {None: ABSTAINS}
-    texts = list(to_columns(texts))
+    texts = to_columns(texts)
+    expect(not isinstance(texts, tuple), "`texts` must be single texts. Join the two texts of each pair.", texts=texts)
+    texts = list(texts)
     votes = np.full((len(texts), len(functions)), ABSTAINS)
     for column, function in enumerate(functions):
         for row, text in enumerate(texts):

@@ -1,6 +1,7 @@
 """Several tasks on one encoder, each with data of its own, that train in one `fit`."""
 
 import functools
+import re
 from typing import Any
 
 import keras
@@ -13,10 +14,11 @@ from keras_transfer.data import SAMPLING, Mixture
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import TracesAgain, attached_to
 from keras_transfer.keras_internals import ReachesAllLayers, accumulation_steps, build_for_step
-from keras_transfer.tasks.checks import check_optimizer, require_compiled
+from keras_transfer.tasks.card_facts import remember_fit
+from keras_transfer.tasks.checks import check_fit_options, check_optimizer, require_compiled
 from keras_transfer.tasks.data_methods import mends_failures, writes_states
 from keras_transfer.tasks.reader import check_kind, kind_of
-from keras_transfer.tasks.source import parts_of, source_of, validation_of
+from keras_transfer.tasks.source import parts_of, source_of
 from keras_transfer.tasks.task import Task
 from keras_transfer.training import (
     FusedAdamW,
@@ -98,6 +100,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         self.tasks = dict(tasks)
         for task in tasks.values():
             task.head_adapters.switches = True
+        self.dtype_policy = encoder.dtype_policy  # Keras scales the loss of float16 by it.
         self.sampling, self.loss_weights = sampling, loss_weights
         if isinstance(loss_weights, dict):
             self._check_names("loss_weights", loss_weights)
@@ -106,7 +109,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             for name in (tasks if loss_weights == "uncertainty" else ())
         }
         self._mean_loss = keras.metrics.Mean(name="loss")
-        self._made_for = None
+        self._made_for = self._specs = None
         object.__setattr__(self, "_data", {})  # What `fit` reads, which Keras must not track.
         self.built = True
 
@@ -114,6 +117,11 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
     def encoder(self):
         """The encoder that all tasks share."""
         return next(iter(self.tasks.values())).encoder
+
+    @property
+    def further_heads(self):
+        """The learned weights of losses, which belong to the layer group of the heads."""
+        return tuple(self._log_variances.values())
 
     def call(self, inputs, training=None):
         return {name: self.tasks[name](part, training=training) for name, part in inputs.items()}
@@ -190,32 +198,42 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             validation_data: Dict from names of some tasks to data to evaluate after each epoch. Defaults to `None`.
             steps_per_epoch: Integer. Number of batches in an epoch. Defaults to `None`, the number of batches of all
                 data, so that `"proportional"` reads each row once per epoch on average.
-            **kwargs: Other arguments of `keras.Model.fit`, such as `initial_epoch`.
+            **kwargs: `initial_epoch` and `validation_freq`, as for `keras.Model.fit`.
 
         Returns:
             A `keras.callbacks.History`.
 
         Raises:
-            ValueError: If the model is not compiled, if the names are not those of the tasks, if data is not in memory,
-                or if a task rejects its data.
+            ValueError: If the model is not compiled, if a task was compiled alone since, if the names are not those of
+                the tasks, if data is not in memory, if a task rejects its data, or if another argument is invalid.
         """
-        require_compiled(self, "fit")
+        self._require_compiled("fit")
+        rule = "The orders of the tasks and of their rows are random, and weights of rows are a part of the data."
+        expect(kwargs.keys() <= {"initial_epoch", "validation_freq"}, f"Unknown arguments. {rule}", **kwargs)
+        check_fit_options(epochs, callbacks, 0.0, True, {**kwargs, "steps_per_epoch": steps_per_epoch})
+        alone = [name for name, task in self.tasks.items() if task.optimizer is not self.optimizer]
+        expect(not alone, "Tasks were compiled alone since. Call `compile` of the `MultiTask` again.", alone=alone)
         replicas, _ = replicas_of(self)
         expect(replicas == 1, "Several tasks train on a single device.", replicas=replicas)
         rule = f"`x` must be a dict with the names of all tasks, {list(self.tasks)}."
         expect(isinstance(x, dict) and x.keys() == self.tasks.keys(), rule, x=list(x) if isinstance(x, dict) else x)
-        parts = {name: self._read(name, "x", x[name], batch_size, source_of) for name in self.tasks}
+        parts = {name: self._read(name, "fit", "x", x[name], batch_size) for name in self.tasks}
         if validation_data is not None:
             validation_data = self._read_for_evaluation("validation_data", validation_data, batch_size)
             kwargs["validation_data"] = (np.arange(1),)  # `evaluate` knows what is meant.
         build_optimizer(self)
-        if keras.backend.backend() != "tensorflow":
+        if keras.backend.backend() == "tensorflow":
+            specs = {name: part.spec for name, part in parts.items()}
+            if specs != self._specs:  # The steps were made for batches of another structure.
+                self.train_function = None
+            object.__setattr__(self, "_specs", specs)
+        else:
             for name, part in parts.items():
                 build_for_step(self.tasks[name], part.apart()[0])
         source = Mixture(parts, self.sampling, epochs, steps_per_epoch)
         source.epoch = kwargs.get("initial_epoch", 0)
         object.__setattr__(self, "_data", {"train": source, "validation": validation_data})
-        settings, keras_fit = {"sampling": self.sampling}, super().fit
+        settings, keras_fit, before = {"sampling": self.sampling}, super().fit, getattr(self, "history", None)
 
         def fit(*args, **kwargs):
             with mends_failures(self, "train_function"):
@@ -223,11 +241,25 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
         # Keras counts the batches. The model itself reads them, because Keras expects the same structure of all.
         options = {"batch_size": 1, "shuffle": False, "epochs": epochs, "verbose": verbose, **kwargs}
+        ended = ()  # Callbacks restore weights only at the end.
         try:
             callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
-            return fit_in_run(fit, source, callbacks, options, settings=settings)
+            found = fit_in_run(fit, source, callbacks, options, settings=settings)
+            ended = callbacks
+            return found
         finally:
             object.__setattr__(self, "_data", {})
+            if getattr(self, "history", None) is not before:
+                self._remember_fit(ended)
+
+    def _remember_fit(self, callbacks):
+        """Notes in each task that it was trained, so that another `fit` draws other targets, and its own scores."""
+        for name, task in self.tasks.items():
+            before, task.history = getattr(task, "history", None), keras.callbacks.History()
+            task.history.epoch, own = getattr(self.history, "epoch", []), re.compile(rf"(val_)?{re.escape(name)}_")
+            found = {key: values for key, values in self.history.history.items() if own.match(key)}
+            task.history.history = {own.sub(r"\1", key, count=1): values for key, values in found.items()}
+            remember_fit(task, before, callbacks)
 
     def make_train_function(self, force=False):
         """Makes the function that Keras calls for each step: it reads a batch and runs the step of its task."""
@@ -262,8 +294,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         weights = [weight for weight in task.trainable_weights if id(weight) not in idle]
         weights += [self._log_variances[name]] if name in self._log_variances else []
 
-        spec = self._data["train"].parts[name].spec if keras.backend.backend() == "tensorflow" else None
-        return step_of_part(self, task, weights, weigh, spec)
+        return step_of_part(self, task, weights, weigh, self._specs and self._specs[name])
 
     def _weighed(self, name, loss):
         """Returns the loss of a task as the optimizer minimizes it, and adds it to the mean of all batches."""
@@ -300,7 +331,6 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         *,
         batch_size: int | None = None,
         verbose: str | int = "auto",
-        return_dict: bool = True,
         **kwargs: Any,
     ) -> dict[str, float]:
         """Returns the loss and the metrics of tasks on their data.
@@ -309,8 +339,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             x: Dict from names of tasks to data, in any form that `fit` accepts.
             batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
             verbose: `"auto"`, `0` (silent), `1` (progress bars) or `2` (a line for each task). Defaults to `"auto"`.
-            return_dict: Boolean. Must be `True`, the default.
-            **kwargs: Arguments with which `fit` of Keras calls this method.
+            **kwargs: Arguments with which `fit` of Keras calls this method, and no others.
 
         Returns:
             Dict from names, such as `"mood_accuracy"`, to floats. `"loss"` is the mean of the tasks' losses.
@@ -318,8 +347,11 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         Raises:
             ValueError: If the model is not compiled, or if a task rejects its data.
         """
-        require_compiled(self, "evaluate")
+        self._require_compiled("evaluate")
         in_fit, callbacks = "_use_cached_eval_dataset" in kwargs, kwargs.get("callbacks")
+        unknown = set() if in_fit else kwargs.keys() - {"return_dict"}
+        rule = "Unknown arguments. The result is a dict with the values of each task over all of its data."
+        expect(not unknown and kwargs.get("return_dict", True), rule, **kwargs)
         sources = self._data["validation"] if in_fit else self._read_for_evaluation("x", x, batch_size)
         if in_fit:
             callbacks.on_test_begin()
@@ -356,19 +388,17 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         for name in values:
             expect(name in self.tasks, f"{rule}{did_you_mean(name, self.tasks)}", name=name)
 
-    def _read(self, name, argument, data, batch_size, read):
+    def _read(self, name, method, argument, data, batch_size):
         """Returns the data of a task as `Batches`."""
         task, where = self.tasks[name], f"{argument}[{name!r}]"
         try:
-            if read is source_of:
-                found = source_of(task, "fit", *parts_of(task, data, where), batch_size=batch_size, shuffle=True)
-            else:
-                found = read(task, data, batch_size)
+            parts = parts_of(task, data, where)
+            found = source_of(task, method, *parts, batch_size=batch_size, shuffle=method == "fit")
         except ValueError as error:
             raise ValueError(f"The data of the task {name!r}: {error}") from None
         expect(found.in_memory, f"`{where}` must be data in memory.", data)
         kind = kind_of(task, found)
-        if read is source_of:
+        if method == "fit":
             task.fitted_on = kind
         else:
             check_kind(task, kind, task.fitted_on)
@@ -376,7 +406,13 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     def _read_for_evaluation(self, argument, data, batch_size):
         self._check_names(argument, data)
-        return {name: self._read(name, argument, part, batch_size, validation_of) for name, part in data.items()}
+        return {name: self._read(name, "evaluate", argument, part, batch_size) for name, part in data.items()}
+
+    def _require_compiled(self, method):
+        """Raises a `ValueError` if the model is not compiled, or the adapters of a task have changed since."""
+        expect(self.compiled, f"Call `compile` before `{method}`: `model.compile()`.", compiled=False)
+        for task in self.tasks.values():
+            require_compiled(task, method)
 
     # === Files ===
 

@@ -251,6 +251,7 @@ class Task(
         Returns:
             The new `Task`, which shares the layers of this one.
         """
+        self.head_adapters.check()  # The other task has the adapters that are active now.
         other = type(self).__new__(type(self), **self.arguments)
         settings = {name: getattr(self, name) for name in self._settings}
         options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
@@ -294,6 +295,7 @@ class Task(
         """
         rule = "A task that cuts texts into `windows` cannot have further heads. Create it without them."
         expect(not self.reader.takes_windows, rule, task=self)
+        self.head_adapters.check()  # The other task has the adapters that are active now.
         return Task(self.encoder, self.reader, heads, inputs=self.input, scalar_mix=self.scalar_mix)
 
     @property

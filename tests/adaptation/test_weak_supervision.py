@@ -108,6 +108,7 @@ def test_a_classifier_learns_from_soft_labels():
         ),
         (lambda: adapt.apply_labeling_functions([lambda text: 1], ["a"], ["bad", "good"]), "None or one of"),
         (lambda: adapt.apply_labeling_functions([lambda text: None], ["a"], ["bad", "good"]), "must not abstain"),
+        (lambda: adapt.apply_labeling_functions([len], (["a"], ["b"]), ["bad", "good"]), "must be single texts"),
         (lambda: adapt.apply_labeling_functions([], ["a"], ["bad", "good"]), "`functions` must be"),
         (lambda: adapt.combine_votes(np.array([[2, 0]]), 2), "from -1 to 1"),
         (lambda: adapt.combine_votes(np.array([[-1, -1]]), 2), "must not abstain"),

@@ -150,6 +150,9 @@ def test_a_step_equals_that_of_the_task_alone():
 
 def test_learned_loss_weights_follow_the_formula():
     model = model_of(loss_weights="uncertainty")
+    *_, head = kt.adaptation.layer_groups(model)
+    learned = {id(weight) for weight in model._log_variances.values()}
+    assert head.name == "head" and learned < {id(weight) for weight in head.variables}
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     model.fit(FIT, batch_size=24, steps_per_epoch=1, verbose=0)
     name = next(name for name, weight in model._log_variances.items() if float(weight) != 0)
@@ -209,6 +212,39 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path):
     assert difference(map(np.array, ours), map(np.array, theirs)) == 0
 
 
+def test_another_fit_may_have_batches_of_another_structure():
+    model = model_of()
+    model.compile("sgd")
+    model.fit({name: (x[:4], y[:4]) for name, (x, y) in FIT.items()}, batch_size=4, verbose=0)
+    weighted = {name: (x[:9], y[:9], np.zeros(9)) for name, (x, y) in FIT.items()}
+    before = values(model)
+    assert model.fit(weighted, batch_size=4, verbose=0).history["loss"] == [0.0]
+    assert difference(values(model), before) == 0
+
+
+def test_another_fit_draws_other_targets_because_each_task_knows_that_it_was_trained():
+    model = model_of(("mood", "words"))
+    model.compile("sgd", run_eagerly=True)
+    data, validation = {"mood": DATA["mood"], "words": TEXTS[:4]}, {"mood": DATA["mood"]}
+    history = model.fit(data, batch_size=24, epochs=2, validation_data=validation, verbose=0).history
+    assert [[record.epochs for record in task.fits] for task in model.tasks.values()] == [[2], [2]]
+    scores = {f"{prefix}{name}" for prefix in ("", "val_") for name in ("loss", "accuracy")}
+    assert model.tasks["mood"].history.history.keys() == scores
+    assert model.tasks["mood"].history.history["val_loss"] == history["val_mood_loss"]
+    model.fit(data, batch_size=24, verbose=0)
+    assert [record.epochs for record in model.tasks["words"].fits] == [2, 1]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a policy of Keras, whatever the backend")
+def test_tasks_in_float16_share_the_optimizer_that_scales_the_loss():
+    shared, prepare = encoder(dtype="mixed_float16"), preprocessor()
+    tasks = {name: kt.tasks.TextClassifier(shared, prepare, num_classes=2) for name in ("a", "b")}
+    model = kt.tasks.MultiTask(shared, tasks)
+    model.compile("sgd")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert all(task.optimizer is model.optimizer for task in tasks.values())
+
+
 def test_stages_unfreeze_the_shared_encoder_in_the_middle_of_an_epoch():
     model = model_of()
     before = values(model.encoder)
@@ -253,6 +289,40 @@ def test_each_task_has_adapters_of_its_own_on_one_encoder(trains_encoder):
     assert difference([model.tasks["mood"].predict(TEXTS[:2], verbose=0)], [outputs["mood"]]) < 1e-6
 
 
+def test_removed_adapters_leave_tasks_that_compute_and_train_as_before():
+    model = model_of()
+    outputs = model.predict({"mood": TEXTS[:2], "length": TEXTS[:2]}, verbose=0)
+    kt.adaptation.add_adapters(model, "prefix:2")
+    kt.adaptation.remove_adapters(model, "mood")
+    assert [task.head_adapters.given for task in model.tasks.values()] == [(), ("length",)]
+    kt.adaptation.remove_adapters(model)
+    again = model.predict({"mood": TEXTS[:2], "length": TEXTS[:2]}, verbose=0)
+    assert difference(again.values(), outputs.values()) == 0
+    heads = {id(weight) for task in model.tasks.values() for weight in head_of(task)}
+    assert {id(weight) for weight in model.trainable_weights} == heads
+    model.compile("sgd", run_eagerly=True)
+    model.fit(FIT, batch_size=8, steps_per_epoch=1, verbose=0)
+
+
+def test_adapters_that_one_task_cannot_have_are_added_to_none():
+    shared, prepare = encoder(), preprocessor()
+    tasks = {
+        "a": kt.tasks.TextClassifier(shared, prepare, num_classes=2),
+        "b": kt.tasks.TextClassifier(shared, prepare, num_classes=2, scalar_mix=True),
+    }
+    model = kt.tasks.MultiTask(shared, tasks)
+    before = len(model.trainable_weights)
+    assert "`Prompt` cannot be combined" in message(lambda: kt.adaptation.add_adapters(model, "prompt:2"))
+    assert list(shared.adapters) == [] and len(model.trainable_weights) == before
+
+
+def test_a_task_with_other_heads_has_the_adapters_of_its_task():
+    model = kt.adaptation.add_adapters(model_of(), "pfeiffer:4")
+    model.tasks["length"].predict(TEXTS[:1], verbose=0)
+    task = model.tasks["mood"]
+    assert task.with_heads({"mood": task.heads["head"]}).head_adapters.given == ("mood",)
+
+
 # === Files ===
 
 
@@ -292,6 +362,19 @@ def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
             lambda model: model.fit({**FIT, "mood": (FIT["mood"] for _ in range(2))}),
             "`x['mood']` must be data in memory",
         ),
+        (lambda model: model_of().fit(FIT), "Call `compile` before `fit`"),
+        (lambda model: model.fit(FIT, shuffle=True), "Unknown arguments."),
+        (lambda model: model.fit(FIT, class_weight={0: 2.0}), "weights of rows are a part of the data"),
+        (lambda model: model.fit(FIT, steps_per_epoch=0), "`steps_per_epoch` must be"),
+        (lambda model: model.evaluate(FIT, steps=1), "Unknown arguments."),
+        (lambda model: model.evaluate({"mood": TEXTS}), "`x['mood']` must be"),
+        (lambda model: (model.tasks["mood"].compile("sgd"), model.fit(FIT)), "Call `compile` of the `MultiTask` again"),
+        (lambda model: (kt.adaptation.add_adapters(model.tasks["mood"], "ia3"), model.fit(FIT)), "have changed since"),
+        (lambda model: kt.adaptation.add_adapters(model, "ia3", name="mine"), "the names of its tasks"),
+        (lambda model: kt.adaptation.set_active_adapter(model, "mood"), "Pass one of the tasks"),
+        (lambda model: kt.adaptation.merge_adapters(model), "Pass one of the tasks"),
+        (lambda model: kt.adaptation.save_adapters(model, "file"), "Pass one of the tasks"),
+        (lambda model: kt.adaptation.load_adapters(model, "file"), "Pass one of the tasks"),
         (lambda model: model.compile(loss={"moods": "mse"}), "Did you mean 'mood'?"),
         (lambda model: model.compile(keras.optimizers.Adam(gradient_accumulation_steps=2)), "Use larger batches."),
         (lambda model: kt.tasks.MultiTask(encoder(), model.tasks), "All tasks must be created with `encoder`"),

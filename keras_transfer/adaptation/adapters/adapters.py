@@ -79,18 +79,24 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     ```
     """
     if isinstance(model, MultiTask):
+        expect(name == "default", "The adapters of a `MultiTask` have the names of its tasks.", name=name)
         return _add_by_task(model, get_adapters(adapters))
     return add(model, get_adapters(adapters), name)
 
 
 def _add_by_task(model, found):
-    """Adds adapters to each task of a `MultiTask`, under the name of the task. They and all heads train."""
-    for task in model.tasks:
-        NAME.check("name", task)
+    """Adds adapters to each task of a `MultiTask`, under the name of the task."""
+    for name, task in model.tasks.items():  # Before the first one has any, so that an error leaves all unchanged.
+        _check_can_add(task, adapted_encoder(task), found, NAME.check("name", name))
+    return _change_tasks(model, lambda name, task: add(task, found, name))
+
+
+def _change_tasks(model, change):
+    """Changes the adapters of each task of a `MultiTask`. They, all heads and the learned weights of losses train."""
     of_tasks = {id(weight) for task in model.tasks.values() for weight in task.weights}
-    chosen = {id(weight) for weight in model.trainable_weights} - of_tasks  # the learned weights of losses
+    chosen = {id(weight) for weight in model.trainable_weights} - of_tasks
     for name, task in model.tasks.items():
-        add(task, found, name)
+        change(name, task)
         chosen |= _ids(task.trainable_weights)
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
     model.train_function, model.compiled = None, False
@@ -104,6 +110,21 @@ def add(model, found, name, check=lambda encoder: None):
     After an error, the model is unchanged.
     """
     encoder = adapted_encoder(model)
+    _check_can_add(model, encoder, found, name)
+    before = encoder.active_adapters
+    try:
+        encoder.attached.add(name, found)
+        check(encoder)
+    except BaseException:
+        encoder.adapters.pop(name, None)
+        take(encoder, name)
+        encoder.attached.activate(before)
+        raise
+    return _changed(model, encoder)
+
+
+def _check_can_add(model, encoder, found, name):
+    """Raises a `ValueError` if a model cannot have these kinds of adapters under this name."""
     rule = "The model already has adapters with this name. Remove them, or pass a different `name`."
     expect(name not in encoder.adapters, rule, name=name)
     encoder.attached.check_shared_blocks()
@@ -117,16 +138,6 @@ def add(model, found, name, check=lambda encoder: None):
             "A KerasHub backbone cannot have this kind of adapters, because its blocks do not expose the tensors that "
             f"it needs. Expected some of {possible}, or a `Fusion`. Received: {others[0]}"
         )
-    before = encoder.active_adapters
-    try:
-        encoder.attached.add(name, found)
-        check(encoder)
-    except BaseException:
-        encoder.adapters.pop(name, None)
-        take(encoder, name)
-        encoder.attached.activate(before)
-        raise
-    return _changed(model, encoder)
 
 
 def remove_adapters(model: Any, name: str | None = None) -> Any:
@@ -136,7 +147,7 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     stored head is restored.
 
     Args:
-        model: Model with adapters.
+        model: Model with adapters, or a `MultiTask` whose tasks have some.
         name: String. Name of the adapters. Defaults to `None`, which removes all of them.
 
     Returns:
@@ -152,7 +163,7 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     keras_transfer.adaptation.remove_adapters(model)
     ```
     """
-    encoder = adapted_encoder(model)
+    encoder = adapted_encoder(next(iter(model.tasks.values())) if isinstance(model, MultiTask) else model)
     names = list(encoder.adapters) or [None] if name is None else [name]
     check_names(encoder, names)
     for other, found in encoder.adapters.items():
@@ -163,7 +174,14 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
-    encoder.attached.activate([other for other in encoder.active_adapters if other not in names])
+    if isinstance(model, MultiTask):
+        return _change_tasks(model, lambda name, task: _without(task, encoder, task.head_adapters.given, names))
+    return _without(model, encoder, encoder.active_adapters, names)
+
+
+def _without(model, encoder, active, names):
+    """Makes a model apply these adapters, except those that were removed."""
+    encoder.attached.activate([name for name in active if name not in names])
     return _changed(model, encoder)
 
 
@@ -296,6 +314,8 @@ def adapted_encoder(model):
     """Returns the encoder of a model that can have adapters, a new `BackboneEncoder` for a backbone without any."""
     if isinstance(model, Task):
         model.reader.require_whole("given adapters")
+    rule = "Each task of a `MultiTask` applies its own adapters. Pass one of the tasks, such as `model.tasks['name']`."
+    expect(not isinstance(model, MultiTask), rule, tasks=list(getattr(model, "tasks", ())))
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
