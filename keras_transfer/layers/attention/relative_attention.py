@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import FLAG, expect, expects
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
 from keras_transfer.layers.attention.relative_positions import by_distance
 from keras_transfer.layers.basic.initializers import make_dense
@@ -19,10 +20,12 @@ class RelativeAttention(MultiHeadAttention):
         (q_i + content_bias) k_j + (q_i + position_bias) position(r_{i-j}) + (q_i + segment_bias) s_{ij}
 
     `r` is the sinusoidal encoding of the distance, and `s` a learned vector for tokens in the same segment and another
-    for those in different segments.
+    for those in different segments. Transformer-XL has no segments, and so only the first two products.
 
     Args:
         num_heads: Integer. Number of heads.
+        segments: Boolean. Whether scores depend on segments, as in XLNet. Otherwise, `RelativePositions` receives no
+            `segment_ids`, as in Transformer-XL. Defaults to `True`.
         **kwargs: Arguments of `MultiHeadAttention`, such as `causal` or `dropout`. There is no `use_bias`, because the
             query has biases of its own.
 
@@ -39,6 +42,9 @@ class RelativeAttention(MultiHeadAttention):
     Returns:
         A tensor of shape `[batch, length, dim]`.
 
+    Raises:
+        ValueError: If `relative_positions` have segments and the layer has none, or the other way around.
+
     Example:
     ```python
     x = keras.random.normal((1, 3, 8))
@@ -46,27 +52,31 @@ class RelativeAttention(MultiHeadAttention):
     keras_transfer.layers.RelativeAttention(num_heads=2)(x, **positions)
     ```
 
-    Source: https://arxiv.org/abs/1906.08237, section 2
+    Source: https://arxiv.org/abs/1901.02860, section 3.3, https://arxiv.org/abs/1906.08237, section 2
     """
 
-    def __init__(self, num_heads: int, **kwargs: Any):
+    @expects(segments=FLAG)
+    def __init__(self, num_heads: int, *, segments: bool = True, **kwargs: Any):
         super().__init__(num_heads, use_bias=False, **kwargs)
+        self.segments = segments
 
     def build(self, inputs_shape, context_shape=None):
         super().build(inputs_shape)
         width = self.num_heads * self.head_dim
         self.position = make_dense(self, width, "position", (None, inputs_shape[-1]))
         shape = (self.num_heads, self.head_dim)
-        self.content_bias, self.position_bias, self.segment_bias = (
-            self.add_weight(name=name, shape=shape, initializer=self.kernel_initializer.clone())
-            for name in ("content_bias", "position_bias", "segment_bias")
-        )
-        self.segment_embedding = self.add_weight(
-            name="segment_embedding", shape=(2, *shape), initializer=self.kernel_initializer.clone()
-        )
+        shapes = {"content_bias": shape, "position_bias": shape}
+        if self.segments:
+            shapes |= {"segment_bias": shape, "segment_embedding": (2, *shape)}
+        for name, shape in shapes.items():
+            weight = self.add_weight(name=name, shape=shape, initializer=self.kernel_initializer.clone())
+            setattr(self, name, weight)
 
     def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
-        encodings, differs, *of_queries = relative_positions
+        encodings, *of_segments = relative_positions
+        rule = "`RelativePositions` must receive `segment_ids` if the attention has `segments=True`, and only then."
+        expect(bool(of_segments) == self.segments, rule, segments=self.segments)
+        differs, *of_queries = of_segments or [None]
         heads, dim = self.num_heads, self.head_dim
         scale = dim**-0.5 if self.scale is None else self.scale
 
@@ -77,6 +87,8 @@ class RelativeAttention(MultiHeadAttention):
         distances = ops.transpose(ops.reshape(self.position(encodings), (-1, heads, dim)), (1, 2, 0))
         position = ops.matmul(biased(self.position_bias), distances[None])
         position = _of_both_streams(position, content, *of_queries) if of_queries else by_distance(position)
+        if differs is None:
+            return ops.cast(content, "float32") + ops.cast(position, "float32")
         segments = ops.matmul(biased(self.segment_bias), ops.transpose(self.segment_embedding, (1, 2, 0))[None])
         segment = ops.where(differs, segments[..., 1:], segments[..., :1])
         return sum(ops.cast(scores, "float32") for scores in (content, position, segment))

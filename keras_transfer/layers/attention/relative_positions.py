@@ -135,6 +135,7 @@ class RelativePositions(ConfigOfArguments, keras.layers.Layer):
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape matters.
         - `segment_ids`: Tensor of shape `[batch, keys]`, or of another length for the segments of `TwoStreams`.
+          Defaults to `None`, for `RelativeAttention(segments=False)`.
         - `memory`: Tensor of shape `[batch, memory_length, dim]`, the tokens before `inputs`, which are keys, too. Only
           its length matters. Defaults to `None`.
 
@@ -142,7 +143,7 @@ class RelativePositions(ConfigOfArguments, keras.layers.Layer):
         A dict with the key `relative_positions`, the keyword argument of `RelativeAttention`: a tuple of the encodings
         of the distances `keys`, ..., `1 - length`, of shape `[keys + length, dim]`, and a boolean tensor of shape
         `[batch, 1, length, keys]` that is true for two tokens in different segments, with the lengths of
-        `segment_ids`.
+        `segment_ids`. Without `segment_ids`, the tuple contains only the encodings.
 
     Example:
     ```python
@@ -158,21 +159,27 @@ class RelativePositions(ConfigOfArguments, keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def call(self, inputs, segment_ids, memory=None, training=None):
+    def call(self, inputs, segment_ids=None, memory=None, training=None):
         length, dim = ops.shape(inputs)[1], inputs.shape[-1]
         before = 0 if memory is None else ops.shape(memory)[1]
         distance = ops.cast(before + length - ops.arange(before + 2 * length), "float32")
         angle = distance[:, None] * ops.power(10000.0, ops.arange(0, dim, 2, dtype="float32") / -dim)
         encodings = ops.cast(ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1), self.compute_dtype)
+        encodings = self.dropout(encodings, training=training)
+        if segment_ids is None:
+            return {"relative_positions": (encodings,)}
         segment_ids = ops.convert_to_tensor(segment_ids)
         of_queries = segment_ids[:, before:]
         differs = ops.not_equal(ops.expand_dims(of_queries, (1, 3)), ops.expand_dims(segment_ids, (1, 2)))
-        return {"relative_positions": (self.dropout(encodings, training=training), differs)}
+        return {"relative_positions": (encodings, differs)}
 
-    def compute_output_spec(self, inputs, segment_ids, memory=None, training=None):
+    def compute_output_spec(self, inputs, segment_ids=None, memory=None, training=None):
         batch, length, dim = inputs.shape
-        keys, of_keys = _number_of_keys(inputs, memory), segment_ids.shape[1]
+        keys = _number_of_keys(inputs, memory)
         encodings = keras.KerasTensor((None if keys is None else keys + length, dim), self.compute_dtype)
+        if segment_ids is None:
+            return {"relative_positions": (encodings,)}
+        of_keys = segment_ids.shape[1]
         differs = (batch, 1, of_keys if memory is None else length, of_keys)
         return {"relative_positions": (encodings, keras.KerasTensor(differs, "bool"))}
 

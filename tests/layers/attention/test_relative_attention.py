@@ -70,6 +70,34 @@ def test_the_scale_is_a_factor_of_all_scores():
     np.testing.assert_allclose(scaled, default * 2 * 3**0.5, rtol=1e-5)
 
 
+@pytest.mark.core
+def test_without_segments_the_scores_are_those_of_content_and_distance(tmp_path):
+    x = keras.Input((None, 6))
+    layer = RelativeAttention(2, segments=False, causal=True, kernel_initializer="normal", name="attention")
+    model = keras.Model(x, layer(x, **RelativePositions()(x)))
+    assert [weight.name for weight in layer.weights if "segment" in weight.name] == []
+    with_segments = RelativeAttention(2, causal=True, kernel_initializer="normal")
+    with_segments.build(X.shape)
+    values = {weight.path.partition("/")[2]: weight for weight in layer.weights}
+    for weight in with_segments.weights:
+        name = weight.path.partition("/")[2]
+        weight.assign(values[name] if name in values else np.zeros(weight.shape))
+    expected = to_numpy(with_segments(X, **RelativePositions()(X, segment_ids=SEGMENTS)))
+    np.testing.assert_allclose(model.predict_on_batch(X), expected, atol=1e-6)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.get_layer("attention").segments is False
+    np.testing.assert_array_equal(again.predict_on_batch(X), model.predict_on_batch(X))
+
+
+def test_positions_have_segments_if_and_only_if_the_attention_has():
+    rule = "must receive `segment_ids` if the attention has `segments=True`, and only then. Received: segments="
+    with pytest.raises(ValueError, match=f"{rule}True"):
+        RelativeAttention(2)(X, **RelativePositions()(X))
+    with pytest.raises(ValueError, match=f"{rule}False"):
+        RelativeAttention(2, segments=False)(X, **RelativePositions()(X, segment_ids=SEGMENTS))
+
+
 def run(blocks, positions, x, memory=(), segment_ids=None, **masks):
     """Returns the inputs of each block and the outputs of the last one, given those of the segment before."""
     states = [x]
@@ -85,6 +113,7 @@ def run(blocks, positions, x, memory=(), segment_ids=None, **masks):
     ("kind", "norm"),
     [
         ("distances", "post"),
+        ("no segments", "post"),
         ("buckets", "post"),
         ("causal buckets", "post"),
         ("distances", "pre"),
@@ -97,6 +126,9 @@ def test_a_segment_that_sees_the_one_before_it_as_memory_is_computed_as_in_the_w
     if kind == "distances":
         attention, positions = lambda: RelativeAttention(2, kernel_initializer="normal"), RelativePositions()
         of_keys = {"segment_ids": RNG.integers(0, 2, (2, 7))}
+    elif kind == "no segments":
+        attention = lambda: RelativeAttention(2, segments=False, kernel_initializer="normal")  # noqa: E731
+        positions = RelativePositions()
     else:
         positions = RelativePositionBias(2, num_buckets=4, max_distance=4, initializer="normal")
         attention = lambda: MultiHeadAttention(2, causal=kind == "causal buckets")  # noqa: E731
