@@ -13,10 +13,12 @@ import zlib
 from keras_transfer import checkpoints, tasks
 from keras_transfer.checkpoints import Head, find_head, huggingface, presets
 from keras_transfer.cli.models import KINDS
-from keras_transfer.cli.run_folder import is_unfinished
+from keras_transfer.cli.quickstart import EXPORT
+from keras_transfer.cli.run_folder import MODEL, REPORT, STATE, is_unfinished
 from keras_transfer.core.files import WEIGHT_FACTS, read_json
 from keras_transfer.core.names import listed
-from keras_transfer.serving import labels_of_export, read_facts
+from keras_transfer.serving import FORMATS, labels_of_export, read_facts
+from keras_transfer.training import CHECKPOINT_NAME
 
 # From the name of each head to the task that loads it, the first one that `tasks` lists.
 TASKS = {
@@ -25,7 +27,7 @@ TASKS = {
     if (head := getattr(getattr(tasks, name), "checkpoint_head", None)) is not None and head.name is not None
 }
 
-CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
+SAVED_MODEL, PORTABLE = (FORMATS[name].FILES[0] for name in ("savedmodel", "onnx"))  # LiteRT's is that of ONNX.
 TASK_ROWS = ("num_classes", "label_names", "multi_label", "num_targets", "pooling", "siamese", "windows")
 ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max_sequence_length", "pooling")
 
@@ -45,12 +47,12 @@ def describe_own(source):
     if path.is_dir():
         for name, describe in DESCRIBE.items():
             # A pretrained language model is a checkpoint.
-            is_checkpoint = name == "run.json" and (path / "config.json").is_file() and not is_unfinished(path)
+            is_checkpoint = name == STATE and (path / "config.json").is_file() and not is_unfinished(path)
             if (path / name).is_file() and not is_checkpoint:
                 return _table(path, describe(path))
-        if (path / "model.keras").is_file():
-            return _table(path, [*_keras_file(path / "model.keras"), *_beside(path)])
-        found = [match for each in path.iterdir() if (match := CHECKPOINT.fullmatch(each.name))]
+        if (path / MODEL).is_file():
+            return _table(path, [*_keras_file(path / MODEL), *_beside(path)])
+        found = [match for each in path.iterdir() if (match := CHECKPOINT_NAME.fullmatch(each.name))]
         return _table(path, _training_checkpoints(path, found)) if found else None
     if path.suffix == ".keras" and path.is_file():
         return _table(path, _keras_file(path))
@@ -60,8 +62,8 @@ def describe_own(source):
 
 
 def _run(folder):
-    state = read_json(folder / "run.json")
-    settings, model = state.get("settings", {}), folder / "model.keras"
+    state = read_json(folder / STATE)
+    settings, model = state.get("settings", {}), folder / MODEL
     kind, next_step = "an unfinished", "the same command continues it"
     if state.get("finished"):
         kind, next_step = "a finished", "use it with `keras-transfer predict`"
@@ -73,7 +75,7 @@ def _run(folder):
 
 def _beside(folder):
     """Returns the files that `keras-transfer quickstart` writes in addition to a model."""
-    found = {"report": folder / "report.html", "export": folder / "served"}
+    found = {"report": folder / REPORT, "export": folder / EXPORT}
     return [(name, path.name) for name, path in found.items() if path.exists()]
 
 
@@ -161,7 +163,7 @@ def _use_of(folder, facts, labeled):
 
 
 def _portable(folder):
-    facts = read_json(folder / "export.json")
+    facts = read_json(folder / PORTABLE)
     rows = [("kind", "an export: use it with `keras-transfer predict`, or with its own `predict.py`")]
     rows += _values(facts, ("task", "format", "quantization", "rows", "max_length"))
     rows.append(("labels", listed(labels_of_export(folder))))
@@ -175,9 +177,9 @@ def _peft(folder):
 
 
 DESCRIBE = {
-    "run.json": _run,
-    "saved_model.pb": _saved_model,
-    "export.json": _portable,
+    STATE: _run,
+    SAVED_MODEL: _saved_model,
+    PORTABLE: _portable,
     "adapter_config.json": _peft,
 }
 

@@ -26,7 +26,7 @@ from keras_transfer.data import multi_hot, positions_of
 ROWS = 1024  # Number of rows that are predicted at once.
 
 
-def evaluate(model, data, text_column, label_column, adapter, slice_words, report, **form):
+def evaluate(model, data, text_column, label_column, adapter, slice_words, report, label_separator=None, **form):
     """Evaluates a model on labeled texts, and prints the report."""
     check_writable("--report", report, new_folders=True)
     path, model = model, open_model(model, adapter)
@@ -35,8 +35,8 @@ def evaluate(model, data, text_column, label_column, adapter, slice_words, repor
             "`--slice-words` and `--report` require a model that predicts labels. "
             "Received: a model that predicts numbers"
         )
-    texts, labels = read_texts(data, text_column, label_column, model.kind, **form)
-    _check_names(model, data)
+    texts, labels = read_texts(data, text_column, label_column, model.kind, label_separator, **form)
+    _check_names(model, Table(data, [text_column], **form), label_separator or SEPARATOR)
     if model.kind == "classification":  # This check precedes the prediction.
         positions_of(labels, model.label_names)
     elif model.kind == "multi-label":
@@ -69,7 +69,7 @@ def predict(model, data, text_column, adapter, output, overwrite, workers, **for
     path, model, table = model, open_model(model, adapter), Table(data, [text_column], **form)
     columns = ("prediction",) if model.kind == "regression" else ("prediction", "probability")
     _check_predictions(table, columns, output, overwrite)
-    _check_names(model, data)
+    _check_names(model, table)
     done, [text_column] = 0, table.columns
     with (
         worker_pool.start(workers) if workers > 1 else contextlib.nullcontext(_one_by_one) as map_in_order,
@@ -111,12 +111,12 @@ def _check_predictions(table, columns, output, overwrite):
     check_writable("--output", output)
 
 
-def _check_names(model, data):
+def _check_names(model, table, separator=SEPARATOR):
     """Raises a `ValueError` if the format of a table cannot contain the labels of a model."""
-    joined = model.kind == "multi-label" and pathlib.Path(data).suffix.lower() not in (".jsonl", ".json")
-    if joined and SEPARATOR in "".join(model.label_names):
+    joined = model.kind == "multi-label" and not table.typed
+    if joined and separator in "".join(model.label_names):
         raise ValueError(
-            f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
+            f"Names of labels must not contain {separator!r}, which joins the labels of a text. Use a .jsonl file. "
             f"Received: {listed(model.label_names)}"
         )
 

@@ -5,6 +5,7 @@ Its public names are in `keras_transfer.optimizers`, `keras_transfer.callbacks` 
 
 from keras_transfer.training.averaging import NTASGD, NonMonotonicTrigger
 from keras_transfer.training.building import build_optimizer
+from keras_transfer.training.checkpoint_files import CHECKPOINT_NAME
 from keras_transfer.training.fitting import epochs_of_steps, fit_in_run
 from keras_transfer.training.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.training.fused_adamw import FusedAdamW

@@ -35,7 +35,7 @@ DTYPES = {  # Maps names in safetensors to names in Keras.
 }
 
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
-_NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
+CHECKPOINT_NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 _DIGEST = "sha256"
 
 
@@ -289,7 +289,7 @@ def prune(folder, keep, damaged):
 
 def _newest_first(folder):
     files = [path for path in pathlib.Path(folder).iterdir() if path.is_file()]
-    found = [(match, path) for path in files if (match := _NAME.fullmatch(path.name))]
+    found = [(match, path) for path in files if (match := CHECKPOINT_NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found, key=lambda pair: [-int(number) for number in pair[0].groups()])]
 
 

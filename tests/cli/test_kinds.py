@@ -1,5 +1,6 @@
 """`predict` and `evaluate` write and read several labels or a number for each text, as the model predicts."""
 
+import gzip
 import json
 import re
 
@@ -78,6 +79,21 @@ def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, caps
     assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
     (folder / "c.jsonl").write_text('{"text": "a", "label": ["a|b", "c"]}\n')
     assert run("evaluate", "tagger.keras", "--data", "c.jsonl") == 0
+
+
+def test_the_types_of_a_table_decide_about_names_with_the_separator(folder):
+    of_words(list("abyz"), label_names=["a|b", "c"], multi_label=True).save("tagger.keras")
+    row = {"text": "a", "label": ["a|b", "c"]}
+    with gzip.open("d.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist([row]), "d.parquet")
+    (folder / "d.ndjson").write_text(json.dumps(row) + "\n")
+    for name in ("d.jsonl.gz", "d.parquet", "d.ndjson"):
+        assert run("evaluate", "tagger.keras", "--data", name) == 0, name
+    (folder / "d.csv").write_text("text,label\na,a|b;c\n")
+    assert run("evaluate", "tagger.keras", "--data", "d.csv", "--label-separator", ";") == 0
 
 
 def test_several_labels_are_strings_in_csv_and_lists_in_json_lines(tmp_path):
