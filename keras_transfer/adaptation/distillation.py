@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,9 +25,9 @@ from keras_transfer.core.expect import (
     optional,
 )
 from keras_transfer.core.names import argument_names, check_arguments
-from keras_transfer.data import Batches, store_rows
+from keras_transfer.data import Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
-from keras_transfer.encoders import TransformerStack, by_path, encode, is_quantized
+from keras_transfer.encoders import Encoder, TransformerStack, by_path, encode, is_quantized
 from keras_transfer.layers import MultiHeadAttention
 from keras_transfer.losses import DistillationLoss
 from keras_transfer.tasks import Head, Labels, Task
@@ -178,11 +179,14 @@ class StoredLabels(Labels):
 
     def for_loss(self, x, y, sample_weight):
         y = y if self.prepare is None else self.prepare(ops.convert_to_tensor(y))
+        if sample_weight is not None and len(sample_weight.shape) > 1:  # A task of tokens repeats the weight of a row.
+            sample_weight = sample_weight[:, 0]
         if self.power is None:
             return y, sample_weight
         mask = ops.cast(x["padding_mask"], "float32")
         # Keras divides by the number of all tokens.
-        weights = mask * (ops.sum(ops.ones_like(mask)) / ops.sum(ops.sum(mask, axis=1) ** self.power))
+        real = ops.maximum(ops.sum(ops.sum(mask, axis=1) ** self.power), 1.0)  # Texts may have no token.
+        weights = mask * (ops.sum(ops.ones_like(mask)) / real)
         return y, weights if sample_weight is None else weights * ops.cast(sample_weight, "float32")[:, None]
 
 
@@ -312,33 +316,37 @@ def distill(
         alpha = keras.optimizers.schedules.PolynomialDecay(1.0, steps, 0.0)
 
     rest = (lambda step: 1 - alpha(step)) if callable(alpha) else 1 - alpha
-    heads, tensors = {}, {}
+    heads, tensors, layers = {}, {}, {}
     if has_label:
         heads["label"] = _weighted(student.heads["head"], rest, "label")
     if alpha != 0:
         head, tensors["teacher"] = _output_head(student, teacher, temperature), teacher.output
         heads["teacher"] = _weighted(head, alpha if has_label else 1.0, "teacher")
-    for name, own, other, signal in _tensors(student, teacher, signals, parts):
+    for name, own, other, layer, signal in _tensors(student, teacher, signals, parts):
         expect(name not in heads, "Each layer of the student may occur once in the signals of a kind.", layer=name)
         heads[name], tensors[name] = signal._head(own, other, name), other
+        layers[name] = [layer, *other.shape]
     expect(tensors, "`alpha=0` leaves the outputs of the teacher out, so it requires `signals`.", alpha=alpha)
+
+    both = student.with_heads(heads)
+    of_labels = {}
+    if has_label:
+        if isinstance(metrics, str) and metrics == "auto":
+            metrics = student.labels.compiled(loss, metrics, None)[1]
+        of_labels = {"loss": {"label": loss}, "metrics" if known is None else "weighted_metrics": {"label": metrics}}
+    both.compile(optimizer, **{"metrics": None, **of_labels})
 
     inputs = teacher.input if "teacher" in tensors else teacher.encoder.input
     model = teacher if list(tensors) == ["teacher"] else keras.Model(inputs, tensors)
+    fingerprint = _fingerprint(model, teacher, layers)
     data = {}
     for name, (own, other) in parts.items():
         options = {"folder": None if folder is None else folder / name, "dtype": dtype, "verbose": verbose}
-        found = store_rows(model, other, **options)
+        found = store_rows(model, other, fingerprint, **options)
         found = found if isinstance(found, dict) else {"teacher": found}
         weights = _weights(own, heads, known if name == "train" else None)
         found = found if own.labels is None else {"label": own.labels, **found}
         data[name] = own.replace(labels=found, sample_weight=weights, prepare=None, makes_labels=False, seed=None)
-    both = student.with_heads(heads)
-    of_labels = {}
-    if has_label:
-        metrics = student.labels.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
-        of_labels = {"loss": {"label": loss}, "metrics" if known is None else "weighted_metrics": {"label": metrics}}
-    both.compile(optimizer, **{"metrics": None, **of_labels})
     return both.fit(data["train"], epochs=epochs, validation_data=data.get("validation"), **kwargs)
 
 
@@ -412,7 +420,10 @@ def _output_head(student, teacher, temperature):
     def yes_or_no(logits):  # The sigmoid is the softmax of a logit and 0.
         return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
-    return Head(yes_or_no(outputs), StoredLabels(loss, lambda stored: yes_or_no(ops.take(stored, order, axis=-1))))
+    def of_texts(y_true, y_pred):  # Weights are those of texts.
+        return ops.mean(loss.call(y_true, y_pred), axis=-1)
+
+    return Head(yes_or_no(outputs), StoredLabels(of_texts, lambda stored: yes_or_no(ops.take(stored, order, axis=-1))))
 
 
 def _weighted(head, weight, name):
@@ -423,7 +434,7 @@ def _weighted(head, weight, name):
 
 
 def _tensors(student, teacher, signals, parts):
-    """Yields `(name, tensor of the student, tensor of the teacher, signal)` for each layer of the signals."""
+    """Yields `(name, student's tensor, teacher's tensor, teacher's layer, signal)` for each layer of the signals."""
     if not signals:
         return
     counts = [len(encode(task.encoder, hidden_states=True).hidden_states) - 1 for task in (student, teacher)]
@@ -438,7 +449,7 @@ def _tensors(student, teacher, signals, parts):
     width = max(own["padding_mask"].shape[-1] for own, _ in inputs) if same else None
     for signal in signals:
         kind, first = ("hidden", 0) if isinstance(signal, HiddenStates) else ("attention", 1)
-        spread = {own: round(own * counts[1] / counts[0]) for own in range(first, counts[0] + 1)}
+        spread = {own: round(own * counts[1] / max(counts[0], 1)) for own in range(first, counts[0] + 1)}
         layers = spread if signal.layers is None else signal.layers
         rule = (
             f"Layers of `{type(signal).__name__}` are from {first} to {counts[0]} of the student, and to {counts[1]}."
@@ -447,7 +458,14 @@ def _tensors(student, teacher, signals, parts):
         expect(fit, rule, layers=layers)
         for own, other in layers.items():
             tensors = (signal._of(task.encoder, layer, width) for task, layer in ((student, own), (teacher, other)))
-            yield f"{kind}_{own}", *tensors, signal
+            yield f"{kind}_{own}", *tensors, other, signal
+
+
+def _fingerprint(model, teacher, layers):
+    """Returns a string that identifies what is stored: the teacher, and the layer and shape of each signal."""
+    # Blocks with adapters have no config of their own. That of a different encoder has names that Keras numbers.
+    described = isinstance(teacher.encoder, Encoder) and type(teacher) is not Task
+    return fingerprint_of(model, teacher.get_config() if described else None) + json.dumps(layers)
 
 
 def _weights(data, heads, known):

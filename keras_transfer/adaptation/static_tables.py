@@ -112,6 +112,7 @@ def static_embeddings(
 
     encoder = WordVectorEncoder(len(table), hidden_dim=dim, pooling="mean")
     encoder.token_embedding.set_weights([table])
+    student = TextEmbedder(encoder, preprocessor, normalize=teacher.normalize)
     if epochs:
         sentences = keras.Model(teacher.input, {"vectors": teacher.output})
         found = store_rows(sentences, teacher.dataset(texts), folder=folder, verbose=verbose)
@@ -119,8 +120,9 @@ def static_embeddings(
         targets = ((targets - targets.mean(axis=0)) @ axes).astype("float32")
         learner = Task(encoder, TextReader(preprocessor), Head(encoder.output["pooled_output"], Numbers(dim)))
         learner.compile(FusedAdamW(learning_rate, weight_decay=0.0), loss=keras.losses.CosineSimilarity(), metrics=None)
-        learner.fit(texts, targets, batch_size=batch_size, epochs=epochs, verbose=verbose)
-    return TextEmbedder(encoder, preprocessor, normalize=teacher.normalize)
+        known = np.flatnonzero(student.embed(texts).any(axis=1))  # The direction of zeros has no gradient.
+        learner.fit(texts[known], targets[known], batch_size=batch_size, epochs=epochs, verbose=verbose)
+    return student
 
 
 def token_vectors(teacher, tokenizer, rows, verbose=0):

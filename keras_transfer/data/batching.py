@@ -481,10 +481,8 @@ class Batches(Source, keras.utils.PyDataset):
         now.in_order, now.next = now.in_order and index == now.next, index + 1
         index += now.first
         length, rows = self.planned()[index]
-        inputs, labels = self.read(rows, length), _rows_of(self.labels, rows, length)
-        weights = _rows_of(self.sample_weight, rows)
-        if self.contents.per_token:
-            labels, weights = (column if column is None else column[:, :length] for column in (labels, weights))
+        inputs, per_token = self.read(rows, length), self.contents.per_token
+        labels, weights = (_rows_of(given, rows, length, per_token) for given in (self.labels, self.sample_weight))
         if labels is not None and of_labels is not None:
             few = self.options.label_lengths
             labels = labels[:, : few[self.options.lengths.index(length)] if few else of_labels[rows].max()]
@@ -553,11 +551,11 @@ class Batches(Source, keras.utils.PyDataset):
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
 
 
-def _rows_of(columns, rows, length=None):
-    """Returns some rows of columns. With a length, stored outputs of tokens have that of the inputs."""
+def _rows_of(columns, rows, length=None, per_token=False):
+    """Returns some rows of columns. Those of tokens have the length, also stored outputs among columns of rows."""
 
     def read(column):
-        return column[rows, slice(length)] if getattr(column, "has_tokens", False) else column[rows]
+        return column[rows, slice(length)] if getattr(column, "has_tokens", per_token) else column[rows]
 
     return None if columns is None else keras.tree.map_structure(read, columns)
 

@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer.adaptation import AttentionScores, HiddenStates, add_adapters, distill, distillation, student_from
+from keras_transfer.adaptation import (
+    AttentionScores,
+    HiddenStates,
+    LoRA,
+    add_adapters,
+    distill,
+    distillation,
+    student_from,
+)
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.data import row_store
 from keras_transfer.encoders import AlbertEncoder
@@ -23,7 +31,7 @@ def classifier(num_layers=2, seed=0, cls=TextClassifier, names=NAMES, sizes=(16,
     keras.utils.set_random_seed(seed)
     options_of_encoder = {"hidden_dim": sizes[0], "num_heads": sizes[1], "initializer_range": 0.3}
     encoder = tiny.encoder(num_layers=num_layers, **options_of_encoder)
-    names = {"label_names": names} if cls is TextClassifier else {}
+    names = {"label_names": names} if cls in (TextClassifier, TokenClassifier) else {}
     dropout = {} if cls in (TextEmbedder, MaskedLM) else {"dropout": 0.0}
     return cls(encoder, tiny.preprocessor(), **names, **dropout, **options)
 
@@ -32,10 +40,10 @@ def student(**options):
     return classifier(**{"num_layers": 1, "seed": 1, **options})
 
 
-def losses(model, teacher, labels=None, **options):
+def losses(model, teacher, labels=None, texts=TEXTS, **options):
     """The losses of one step over all texts, with the weights before it, and the task that was trained."""
     options = {"batch_size": 4, "optimizer": keras.optimizers.SGD(0.0), "verbose": 0, **options}
-    history = distill(model, teacher, TEXTS, labels, **options)
+    history = distill(model, teacher, texts, labels, **options)
     return {name: values[0] for name, values in history.history.items()}, history.model
 
 
@@ -49,9 +57,9 @@ def divergence(teacher, own, temperature=2.0):
     return temperature**2 * np.mean(np.sum(np.exp(p) * (p - q), axis=-1))
 
 
-def states_of(model, layer):
+def states_of(model, layer, texts=TEXTS):
     """The hidden states of all texts, and the mask of real tokens."""
-    inputs = model.reader.in_one_batch(TEXTS)
+    inputs = model.reader.in_one_batch(texts)
     states = keras.Model(model.encoder.input, model.encoder.hidden_states[layer])
     return ops.convert_to_numpy(states(inputs)).astype("float64"), np.asarray(inputs["padding_mask"]) != 0
 
@@ -92,6 +100,15 @@ def test_each_of_several_labels_of_a_text_is_a_class_of_its_own(eagerly):
     own, others = (each.predict(TEXTS, verbose=0).reshape(-1, 1) for each in (model, teacher))
     expected = divergence(*(np.concatenate([logits, 0 * logits], axis=1) for logits in (others, own)))
     found, _ = losses(model, teacher)
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_several_labels_of_a_text_have_the_weight_of_the_text(eagerly):
+    model, teacher = student(multi_label=True), classifier(multi_label=True)
+    own, others = (each.predict(TEXTS, verbose=0)[:1].reshape(-1, 1) for each in (model, teacher))
+    expected = divergence(*(np.concatenate([logits, 0 * logits], axis=1) for logits in (others, own))) / 4
+    labels = [["good"], [], None, ["good", "bad"]]
+    found, _ = losses(model, teacher, labels, alpha=1.0, sample_weight=np.array([1.0, 0.0, 0.0, 0.0]))
     assert found["loss"] == pytest.approx(expected, rel=1e-5)
 
 
@@ -216,6 +233,41 @@ def test_a_language_model_learns_from_hidden_tokens_and_hidden_states(eagerly):
     assert tiny.difference(model.encoder.get_weights(), before) > 0
 
 
+@pytest.mark.core
+def test_a_tagger_learns_from_its_tags_and_from_hidden_states(eagerly):
+    words = [text.split() for text in TEXTS]
+    tags, weights = [[NAMES[len(word) % 2] for word in row] for row in words], np.array([1.0, 2.0, 0.0, 0.5])
+    model, teacher = student(cls=TokenClassifier), classifier(cls=TokenClassifier)
+    model.compile(keras.optimizers.SGD(0.0), metrics=None)
+    (own, real), (others, _) = states_of(model, 1, words), states_of(teacher, 2, words)
+    each = np.mean((own - others) ** 2, axis=-1)
+    options = {"alpha": 0, "texts": words, "sample_weight": weights}
+    expected = model.fit(words, tags, sample_weight=weights, batch_size=4, verbose=0).history["loss"][0]
+    found, _ = losses(model, teacher, tags, signals=[HiddenStates({1: 2})], **options)
+    assert found["label_loss"] == pytest.approx(expected, rel=1e-5)
+    assert found["hidden_1_loss"] == pytest.approx((each * real * weights[:, None]).sum() / real.sum(), rel=1e-5)
+    found, _ = losses(model, teacher, tags, signals=[HiddenStates({1: 2}, tokens="first")], **options)
+    assert found["hidden_1_loss"] == pytest.approx((each[:, 0] * weights).mean(), rel=1e-5)
+
+
+def test_word_vectors_learn_from_word_vectors_and_texts_without_tokens_do_not_count(eagerly):
+    words = ["good", "bad", *"abcdef"]
+    keras.utils.set_random_seed(0)
+    teacher, model = (tiny.of_words(words, label_names=NAMES, dropout=0.0) for _ in range(2))
+    history = distill(model, teacher, ["", "", "a"], batch_size=1, signals=[HiddenStates()], verbose=0).history
+    assert history["hidden_0_loss"][0] > 0 and np.isfinite(model.predict(TEXTS, verbose=0)).all()
+
+
+def test_probabilities_of_labels_have_the_metrics_of_their_loss(eagerly):
+    labels = np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.5], [0.9, 0.1]])
+    crossentropy = -np.mean(np.sum(labels * log_softmax(student().predict(TEXTS, verbose=0)), axis=-1))
+    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+    found, _ = losses(student(), classifier(), labels, loss=loss)
+    assert found["label_loss"] == pytest.approx(crossentropy, rel=1e-5) and "label_accuracy" in found
+    found, _ = losses(student(), classifier(), [*labels[:3], None], loss=loss)
+    assert "label_accuracy" in found
+
+
 # === The store, and a run that is resumed ===
 
 
@@ -233,6 +285,20 @@ def test_what_is_stored_is_not_computed_again(tmp_path, monkeypatch, eagerly):
     assert computed == [4, 2, 0, 0] and first == second
     with pytest.raises(ValueError, match="different model"):
         losses(student(), classifier(seed=5), LABELS, **options)
+    with pytest.raises(ValueError, match="different model"):
+        losses(student(), classifier(), LABELS, **{**options, "signals": [HiddenStates({0: 1, 1: 2})]})
+
+
+def test_a_teacher_may_have_adapters(tmp_path, eagerly):
+    teacher, options = adapted(), {"folder": tmp_path / "teacher", "signals": [HiddenStates({1: 2})]}
+    own, others = student().predict(TEXTS, verbose=0), teacher.predict(TEXTS, verbose=0)
+    found, _ = losses(student(), teacher, **options)
+    assert found["teacher_loss"] == pytest.approx(divergence(others, own), rel=1e-5)
+    assert losses(student(), teacher, **options)[0] == found
+    teacher = classifier()
+    add_adapters(teacher, LoRA(alpha=64))
+    with pytest.raises(ValueError, match="different model"):
+        losses(student(), teacher, **options)
 
 
 def test_a_run_that_is_resumed_reaches_the_same_weights(tmp_path, eagerly):
@@ -309,6 +375,11 @@ def run_on_two_devices(monkeypatch):
     distill(student(), classifier(), TEXTS)
 
 
+def run_with_windows(monkeypatch):
+    monkeypatch.setattr(distillation, "store_rows", None)  # The teacher does not run.
+    distill(student(windows="mean"), classifier(), TEXTS)
+
+
 def run_on_its_teacher():
     teacher = classifier()
     distill(teacher, teacher, TEXTS)
@@ -325,6 +396,7 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
     ),
     (run(tagger), "Only outputs of whole texts are stored ... `alpha=0` and `signals`"),
     (run(alpha=0), "requires `signals`"),
+    (run_with_windows, "cuts texts into `windows` cannot have further heads"),
     (run(texts=iter(TEXTS)), "`x` must not be an iterator"),
     (run(validation_data=TEXTS), "must be a tuple `(texts, labels)`"),
     (run(labels=LABELS, validation_data=(TEXTS, None)), "`validation_data` must have labels"),

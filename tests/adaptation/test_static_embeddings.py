@@ -122,6 +122,14 @@ def test_training_turns_the_means_to_the_teachers_vectors_and_moves_only_tokens_
     np.testing.assert_array_equal(table_of(static_embeddings(model, TEXTS, **options)), table_of(trained))
 
 
+@pytest.mark.core
+def test_texts_without_a_known_token_teach_nothing():
+    trained = distilled([*TEXTS, "qqq", "", "qqq qqq"], epochs=2, batch_size=4)
+    np.testing.assert_array_equal(table_of(trained)[:5], 0)
+    assert np.isfinite(table_of(trained)).all()
+    np.testing.assert_array_equal(trained.embed(["", "qqq"]), np.zeros((2, 4)))
+
+
 def test_added_words_are_encoded_as_their_pieces_and_become_tokens():
     model = teacher()
     student = static_embeddings(model, vocabulary=["good", "abc"], dim=4, verbose=0)
