@@ -258,8 +258,9 @@ def distill(
         temperature: Float above 0. Temperature of the logits of both models. Defaults to `2.0`.
         alpha: Float between 0 and 1, the weight of the teacher's outputs; a
             `keras.optimizers.schedules.LearningRateSchedule` of the number of training steps; or `"annealed"`, which
-            falls linearly from 1 to 0 over the run (Clark et al. 2019). Without labels, the weight is 1. 0 leaves these
-            outputs out, also without labels. Defaults to `0.5`.
+            falls linearly from 1 to 0 over the run (Clark et al. 2019). A schedule weights the gradients, not the
+            logged losses. Without labels, the weight is 1. 0 leaves these outputs out, also without labels.
+            Defaults to `0.5`.
         signals: List of `HiddenStates` and `AttentionScores`, from which the student learns too. Defaults to `()`.
         sample_weight: Array of floats `[texts]`. Weights of the texts. Defaults to `None`.
         validation_data: Tuple `(texts, labels)` or `(texts, labels, sample_weight)`, to evaluate after each epoch. The
@@ -338,7 +339,7 @@ def distill(
 
     inputs = teacher.input if "teacher" in tensors else teacher.encoder.input
     model = teacher if list(tensors) == ["teacher"] else keras.Model(inputs, tensors)
-    fingerprint = _fingerprint(model, teacher, layers)
+    fingerprint = fingerprint_of_teacher(model, teacher, layers)
     data = {}
     for name, (own, other) in parts.items():
         options = {"folder": None if folder is None else folder / name, "dtype": dtype, "verbose": verbose}
@@ -461,7 +462,7 @@ def _tensors(student, teacher, signals, parts):
             yield f"{kind}_{own}", *tensors, other, signal
 
 
-def _fingerprint(model, teacher, layers):
+def fingerprint_of_teacher(model, teacher, layers=None):
     """Returns a string that identifies what is stored: the teacher, and the layer and shape of each signal."""
     # Blocks with adapters have no config of their own. That of a different encoder has names that Keras numbers.
     described = isinstance(teacher.encoder, Encoder) and type(teacher) is not Task

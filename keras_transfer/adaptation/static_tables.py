@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.adaptation.distillation import fingerprint_of_teacher
 from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, instance_of, integer, list_of
 from keras_transfer.data import store_rows
 from keras_transfer.encoders import WordVectorEncoder
@@ -115,7 +116,8 @@ def static_embeddings(
     student = TextEmbedder(encoder, preprocessor, normalize=teacher.normalize)
     if epochs:
         sentences = keras.Model(teacher.input, {"vectors": teacher.output})
-        found = store_rows(sentences, teacher.dataset(texts), folder=folder, verbose=verbose)
+        fingerprint = fingerprint_of_teacher(sentences, teacher)
+        found = store_rows(sentences, teacher.dataset(texts), fingerprint, folder, verbose=verbose)
         targets = np.asarray(found["vectors"], "float64")
         targets = ((targets - targets.mean(axis=0)) @ axes).astype("float32")
         learner = Task(encoder, TextReader(preprocessor), Head(encoder.output["pooled_output"], Numbers(dim)))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import static_embeddings
+from keras_transfer.adaptation import add_adapters, static_embeddings
 from keras_transfer.adaptation.static_tables import principal_axes, token_vectors
 from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.serving import export
@@ -128,6 +128,13 @@ def test_texts_without_a_known_token_teach_nothing():
     np.testing.assert_array_equal(table_of(trained)[:5], 0)
     assert np.isfinite(table_of(trained)).all()
     np.testing.assert_array_equal(trained.embed(["", "qqq"]), np.zeros((2, 4)))
+
+
+def test_a_teacher_may_have_adapters():
+    model = teacher()
+    add_adapters(model, "lora")
+    trained = distilled(TEXTS, teacher=model, epochs=1)
+    assert np.abs(table_of(trained) - table_of(distilled(TEXTS, teacher=model))).max() > 0
 
 
 def test_added_words_are_encoded_as_their_pieces_and_become_tokens():
