@@ -126,11 +126,30 @@ class RunCallback(keras.callbacks.Callback):
 
     A subclass that overrides `on_epoch_begin`, `on_train_batch_begin` or `on_train_batch_end` calls the method of this
     class first.
+
+    Example:
+    ```python
+    class HalfRate(keras_transfer.callbacks.RunCallback):
+        rate = None
+
+        def on_train_begin(self, logs=None):
+            self.rate = float(self.model.optimizer.learning_rate)
+            self.model.optimizer.learning_rate = self.rate / 2
+
+        def close(self):
+            if self.rate is not None:
+                self.model.optimizer.learning_rate = self.rate
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with HalfRate() as callback:
+        model.fit(np.ones((4, 2)), np.ones(4), callbacks=[callback], verbose=0)
+    ```
     """
 
     @property
     def progress(self):
-        """The `Progress` of the run."""
+        """Where the run is: its `epoch`, `batch`, `count` of batches, `steps` in an epoch, and `is_last_epoch`."""
         self.params = {} if self.params is None else self.params  # Somebody calls the methods without `fit`.
         self._begin_progress()
         return self.params["progress"]
