@@ -33,6 +33,12 @@ class Soup(NamedTuple):
         used: List of integers. The positions of the models in the mean, the best one first.
         score: Float. The score of the mean.
         scores: List of floats. The score of each model.
+
+    Example:
+    ```python
+    soup = keras_transfer.adaptation.Soup(used=[1, 0], score=0.94, scores=[0.92, 0.93, 0.9])
+    soup.score - max(soup.scores)  # 0.01
+    ```
     """
 
     used: list

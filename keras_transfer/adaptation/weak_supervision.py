@@ -76,6 +76,12 @@ class WeakLabels:
             without labels. `nan` if it always abstains.
         coverages: Float array `[functions]`. Fraction of the texts on which each function does not abstain.
         conflicts: Float array `[functions]`. Fraction of the texts on which another function votes differently.
+
+    Example:
+    ```python
+    labels = keras_transfer.adaptation.combine_votes([[0, 0], [1, -1], [-1, -1]], num_classes=2)
+    labels.known  # [True, True, False]
+    ```
     """
 
     probabilities: np.ndarray
