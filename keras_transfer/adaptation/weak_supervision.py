@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.core.expect import TEXT, expect, expects, instance_of, integer, list_of, number, one_of
+from keras_transfer.core.expect import TEXT, Rule, expect, expects, integer, list_of, number, one_of
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.text import to_columns
 
@@ -15,7 +15,7 @@ _MOST_STEPS, _CLOSE = 1000, 1e-10  # The largest number of steps, and the change
 _PRIOR = 0.7  # The accuracy that is expected of a function before any vote.
 
 
-@expects(functions=list_of(instance_of(Callable, "a function"), 1), label_names=list_of(TEXT, 2))
+@expects(functions=list_of(Rule("a function", callable, ("a", None)), 1), label_names=list_of(TEXT, 2))
 def apply_labeling_functions(functions: Sequence[Callable], texts: Any, label_names: Sequence[str]) -> np.ndarray:
     """Returns the votes of labeling functions on texts.
 
@@ -151,16 +151,12 @@ def combine_votes(
     expect(fits, rule, received=f"{votes.dtype} of shape {votes.shape}")
     given = votes >= 0
     expect(given.any(), "At least one labeling function must not abstain.", votes=votes.shape)
-    if class_shares is not None:
-        class_shares = np.asarray(class_shares, "float64")
-        fits = class_shares.shape == (num_classes,) and (class_shares > 0).all() and abs(class_shares.sum() - 1) < 1e-6
-        expect(
-            fits, f"`class_shares` must be {num_classes} positive numbers whose sum is 1.", class_shares=class_shares
-        )
+    shares = np.full(num_classes, 1 / num_classes) if class_shares is None else np.asarray(class_shares, "float64")
+    fits = shares.shape == (num_classes,) and (shares > 0).all() and abs(shares.sum() - 1) < 1e-6
+    expect(fits, f"`class_shares` must be {num_classes} positive numbers whose sum is 1.", class_shares=class_shares)
 
     chosen = votes[:, :, None] == np.arange(num_classes)  # [texts, functions, classes]
     counts, known = given.sum(axis=0), given.any(axis=1)
-    shares = np.full(num_classes, 1 / num_classes) if class_shares is None else class_shares
     if model == "majority":
         found = chosen.sum(axis=1)
         best = found == found.max(axis=1, keepdims=True)  # If several classes have most votes, they share the row.
