@@ -19,7 +19,8 @@ from keras_transfer.adaptation.adapters.pals import PALs
 from keras_transfer.adaptation.adapters.prefix import Prefix
 from keras_transfer.adaptation.adapters.prompt import Prompt
 from keras_transfer.adaptation.cached_features import cache_features
-from keras_transfer.adaptation.distillation import AttentionScores, HiddenStates, distill, student_from
+from keras_transfer.adaptation.distillation import distill, student_from
+from keras_transfer.adaptation.distillation_signals import AttentionScores, HiddenStates, Signal
 from keras_transfer.adaptation.ensembles import Ensemble
 from keras_transfer.adaptation.few_shot import sample_pairs, setfit
 from keras_transfer.adaptation.fine_tuning import fine_tune
@@ -79,6 +80,7 @@ __all__ = [
     "Prefix",
     "Prompt",
     "Recipe",
+    "Signal",
     "Soup",
     "WeakLabels",
     "add_adapters",

@@ -4,190 +4,33 @@ import dataclasses
 import inspect
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.adaptation.distillation_signals import Signal, StoredLabels
 from keras_transfer.core.expect import (
     FRACTION,
     POSITIVE,
-    Rule,
     expect,
     expects,
     instance_of,
     integer,
     list_of,
-    number,
-    one_of,
     optional,
 )
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import Encoder, TransformerStack, by_path, encode, is_quantized
-from keras_transfer.layers import MultiHeadAttention
 from keras_transfer.losses import DistillationLoss
-from keras_transfer.tasks import Head, Labels, Task
+from keras_transfer.tasks import Head, Task
 from keras_transfer.training import or_schedule
 
 _TASK = instance_of(Task, "a task, such as a `TextClassifier`")
-_LAYERS = Rule(
-    "a dict from layers of the student to layers of the teacher",
-    lambda value: isinstance(value, Mapping) and all(isinstance(key, int) for key in (*value, *value.values())),
-    ([1, 2], {"block_1": 1}),
-)
-
-# === What the student learns from ===
-
-
-@expects(layers=optional(_LAYERS), loss=one_of("mse", "cosine"), tokens=one_of("all", "first"), weight=number(0))
-@dataclasses.dataclass(frozen=True)
-class HiddenStates:
-    """A signal for `distill`: hidden states of the student learn from hidden states of the teacher.
-
-    If the two differ in width, a dense layer that learns too projects the student's. It is discarded afterwards.
-    TinyBERT has `HiddenStates()`, DistilBERT `loss="cosine"` for the last layers, and patient distillation (PKD)
-    `loss="cosine"` with `tokens="first"` and `weight=2 * beta`.
-
-    Args:
-        layers: Dict from layers of the student to layers of the teacher: 0 for the embeddings, and from 1 for the
-            outputs of the blocks. Defaults to `None`, all layers of the student, evenly spread over the teacher's.
-        loss: String, `"mse"` (mean squared error) or `"cosine"` (1 - cosine). Defaults to `"mse"`.
-        tokens: String, `"all"`, for which both models need the same tokens, or `"first"`. Defaults to `"all"`.
-        weight: Float. Factor of the loss of each layer. Defaults to `1.0`.
-
-    Example:
-    ```python
-    signal = keras_transfer.adaptation.HiddenStates({0: 0, 1: 2, 2: 4, 3: 6})
-    ```
-
-    Source: https://arxiv.org/abs/1909.10351 (TinyBERT), https://arxiv.org/abs/1910.01108 (DistilBERT),
-    https://arxiv.org/abs/1908.09355 (PKD)
-    """
-
-    layers: Mapping | None = None
-    loss: str = "mse"
-    tokens: str = "all"
-    weight: float = 1.0
-
-    def _of(self, encoder, layer, width):
-        """Returns the symbolic hidden states of a layer, `[batch, length, dim]`, or `[batch, dim]` of first tokens."""
-        states = encode(encoder, hidden_states=True).hidden_states[layer]
-        return states if self.tokens == "all" else states[:, 0]
-
-    def _head(self, own, other, name):
-        """Returns the head of the student's tensor that learns from the teacher's."""
-        if own.shape[-1] != other.shape[-1]:
-            own = keras.layers.Dense(other.shape[-1], name=f"{name}_projection")(own)
-        loss = {"mse": keras.losses.mean_squared_error, "cosine": cosine_distance}[self.loss]
-        return Head(own, StoredLabels(loss, power=1 if self.tokens == "all" else None), self.weight)
-
-
-@expects(layers=optional(_LAYERS), weight=number(0))
-@dataclasses.dataclass(frozen=True)
-class AttentionScores:
-    """A signal for `distill`: the attention scores of the student learn from those of the teacher, as in TinyBERT.
-
-    The loss of a layer is the mean squared error over all heads and all pairs of real tokens, before the softmax. Both
-    models need the same tokens, the same number of heads, and attention without relative positions, as in BERT. The
-    scores of a text need `length * heads * longest * 4` bytes for each layer, so this is for short texts.
-
-    Args:
-        layers: Dict from layers of the student to layers of the teacher, from 1 for the first block. Defaults to
-            `None`, all blocks of the student, evenly spread over the teacher's.
-        weight: Float. Factor of the loss of each layer. Defaults to `1.0`.
-
-    Example:
-    ```python
-    signal = keras_transfer.adaptation.AttentionScores({1: 2, 2: 4, 3: 6})
-    ```
-
-    Source: https://arxiv.org/abs/1909.10351, equation 7.
-    """
-
-    layers: Mapping | None = None
-    weight: float = 1.0
-    tokens = "all"
-
-    def _of(self, encoder, layer, width):
-        """Returns the symbolic scores of a block, `[batch, queries, heads, width]`."""
-        blocks = encoder.blocks if isinstance(encoder, TransformerStack) and encoder.block_inputs is None else []
-        rule = "Attention scores can only be computed for Transformers of this library without relative positions."
-        expect(blocks and type(blocks[0].attention) is MultiHeadAttention, rule, encoder=encoder)
-        states = encode(encoder, hidden_states=True).hidden_states[layer - 1]
-        scores = Scores(blocks[layer - 1], width, dtype=encoder.dtype_policy, name=f"attention_scores_{layer}")
-        return scores(states, encoder.input["padding_mask"])
-
-    def _head(self, own, other, name):
-        """Returns the head of the student's tensor that learns from the teacher's."""
-        heads = {"student": own.shape[2], "teacher": other.shape[2]}
-        expect(own.shape == other.shape, "Attention scores require the same number of heads.", **heads)
-        return Head(own, StoredLabels(score_distance, power=2), self.weight)
-
-
-class Scores(keras.layers.Layer):
-    """The attention scores of a block, which are 0 at padding, with keys up to a fixed width."""
-
-    def __init__(self, block, width, **kwargs):
-        super().__init__(**kwargs)
-        self.block, self.width, self.built = block, width, True
-
-    def call(self, states, padding_mask):
-        attention, length = self.block.attention, ops.shape(states)[1]
-        states = states if self.block.norm == "post" else self.block.attention_norm(states)
-        query, key, _ = attention.project(states, (-1, length))
-        scores = attention.scores(query, key) * ops.cast(padding_mask, "float32")[:, None, None]
-        scores = ops.pad(ops.transpose(scores, (0, 2, 1, 3)), [[0, 0], [0, 0], [0, 0], [0, self.width - length]])
-        return ops.reshape(scores, (-1, length, attention.num_heads, self.width))
-
-    def get_config(self):
-        return {**super().get_config(), "block": self.block.name, "width": self.width}
-
-    def compute_output_spec(self, states, padding_mask):
-        return keras.KerasTensor((*states.shape[:2], self.block.attention.num_heads, self.width), "float32")
-
-
-def cosine_distance(y_true, y_pred):
-    """Returns 1 minus the cosine of vectors `[..., dim]`."""
-    return 1 + keras.losses.cosine_similarity(y_true, y_pred)
-
-
-def score_distance(y_true, y_pred):
-    """Returns the sum over keys of the squared differences of scores `[..., heads, keys]`, a mean over the heads."""
-    return ops.sum(ops.mean(ops.square(y_true - y_pred), axis=-2), axis=-1)
-
-
-class StoredLabels(Labels):
-    """What a teacher has computed for each row, or for each token of a row.
-
-    Args:
-        loss: Keras loss or function.
-        prepare: Function of the stored values of a batch, which returns them in the form of the student's outputs.
-        power: Integer. For values of tokens, 1 for a mean over the tokens, and 2 for a mean over pairs of them.
-    """
-
-    one_of = False
-
-    def __init__(self, loss, prepare=None, power=None):
-        self._loss, self.prepare, self.power = loss, prepare, power
-
-    def loss(self):
-        return self._loss
-
-    def for_loss(self, x, y, sample_weight):
-        y = y if self.prepare is None else self.prepare(ops.convert_to_tensor(y))
-        if sample_weight is not None and len(sample_weight.shape) > 1:  # A task of tokens repeats the weight of a row.
-            sample_weight = sample_weight[:, 0]
-        if self.power is None:
-            return y, sample_weight
-        mask = ops.cast(x["padding_mask"], "float32")
-        # Keras divides by the number of all tokens.
-        real = ops.maximum(ops.sum(ops.sum(mask, axis=1) ** self.power), 1.0)  # Texts may have no token.
-        weights = mask * (ops.sum(ops.ones_like(mask)) / real)
-        return y, weights if sample_weight is None else weights * ops.cast(sample_weight, "float32")[:, None]
 
 
 class WeightedByStep(keras.layers.Layer):
@@ -216,7 +59,7 @@ class WeightedByStep(keras.layers.Layer):
     teacher=_TASK,
     temperature=POSITIVE,
     alpha=optional(or_schedule(FRACTION), "annealed"),
-    signals=list_of(instance_of((HiddenStates, AttentionScores), "`HiddenStates` or `AttentionScores`")),
+    signals=list_of(instance_of(Signal, "a `Signal`, such as `HiddenStates()`")),
     epochs=integer(1),
 )
 def distill(
@@ -261,7 +104,8 @@ def distill(
             falls linearly from 1 to 0 over the run (Clark et al. 2019). A schedule weights the gradients, not the
             logged losses. Without labels, the weight is 1. 0 leaves these outputs out, also without labels.
             Defaults to `0.5`.
-        signals: List of `HiddenStates` and `AttentionScores`, from which the student learns too. Defaults to `()`.
+        signals: List of `HiddenStates`, `AttentionScores` and other `Signal`s, from which the student learns too.
+            Defaults to `()`.
         sample_weight: Array of floats `[texts]`. Weights of the texts. Defaults to `None`.
         validation_data: Tuple `(texts, labels)` or `(texts, labels, sample_weight)`, to evaluate after each epoch. The
             labels are `None` for a student without labels. Defaults to `None`.
@@ -325,7 +169,7 @@ def distill(
         heads["teacher"] = _weighted(head, alpha if has_label else 1.0, "teacher")
     for name, own, other, layer, signal in _tensors(student, teacher, signals, parts):
         expect(name not in heads, "Each layer of the student may occur once in the signals of a kind.", layer=name)
-        heads[name], tensors[name] = signal._head(own, other, name), other
+        heads[name], tensors[name] = signal.head(own, other, name), other
         layers[name] = [layer, *other.shape]
     expect(tensors, "`alpha=0` leaves the outputs of the teacher out, so it requires `signals`.", alpha=alpha)
 
@@ -449,7 +293,7 @@ def _tensors(student, teacher, signals, parts):
     expect(same or not any(signal.tokens == "all" for signal in signals), rule, **names)
     width = max(own["padding_mask"].shape[-1] for own, _ in inputs) if same else None
     for signal in signals:
-        kind, first = ("hidden", 0) if isinstance(signal, HiddenStates) else ("attention", 1)
+        first = signal.first_layer
         spread = {own: round(own * counts[1] / max(counts[0], 1)) for own in range(first, counts[0] + 1)}
         layers = spread if signal.layers is None else signal.layers
         rule = (
@@ -458,8 +302,8 @@ def _tensors(student, teacher, signals, parts):
         fit = all(first <= layer <= count for pair in layers.items() for layer, count in zip(pair, counts))
         expect(fit, rule, layers=layers)
         for own, other in layers.items():
-            tensors = (signal._of(task.encoder, layer, width) for task, layer in ((student, own), (teacher, other)))
-            yield f"{kind}_{own}", *tensors, other, signal
+            tensors = (signal.tensor(task.encoder, layer, width) for task, layer in ((student, own), (teacher, other)))
+            yield f"{signal.kind}_{own}", *tensors, other, signal
 
 
 def fingerprint_of_teacher(model, teacher, layers=None):

@@ -9,6 +9,7 @@ from keras_transfer.adaptation import (
     AttentionScores,
     HiddenStates,
     LoRA,
+    Signal,
     add_adapters,
     distill,
     distillation,
@@ -16,7 +17,7 @@ from keras_transfer.adaptation import (
 )
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.data import row_store
-from keras_transfer.encoders import AlbertEncoder
+from keras_transfer.encoders import AlbertEncoder, encode
 from keras_transfer.tasks import MaskedLM, TextClassifier, TextEmbedder, TextRegressor, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.errors import check_errors
@@ -144,6 +145,27 @@ def test_first_tokens_need_no_common_tokens(eagerly):
     signal = HiddenStates({1: 2}, loss="cosine", tokens="first", weight=2.0)
     found, _ = losses(model, teacher, alpha=0, signals=[signal])
     assert found["loss"] == pytest.approx(np.mean(np.sum((units[0] - units[1]) ** 2, axis=-1)), rel=1e-5)
+
+
+class Norms(Signal):
+    """The length of the first vector of a layer."""
+
+    kind, tokens, layers, weight = "norm", "first", {1: 2}, 0.5
+
+    def tensor(self, encoder, layer, width):
+        states = encode(encoder, hidden_states=True).hidden_states[layer]
+        return ops.norm(states[:, 0], axis=-1, keepdims=True)
+
+    def distance(self, y_true, y_pred):
+        return keras.losses.mean_absolute_error(y_true, y_pred)
+
+
+def test_a_signal_of_ones_own_needs_a_tensor_and_a_distance(eagerly):
+    model, teacher = student(), classifier()
+    norms = [np.linalg.norm(states_of(task, layer)[0][:, 0], axis=-1) for task, layer in ((model, 1), (teacher, 2))]
+    found, both = losses(model, teacher, alpha=0, signals=[Norms()])
+    assert list(both.heads) == ["norm_1"]
+    assert found["loss"] == pytest.approx(0.5 * np.abs(norms[0] - norms[1]).mean(), rel=1e-5)
 
 
 def scores_of(model, block):
