@@ -34,12 +34,12 @@ class Signal:
 
     Example:
     ```python
-    class Norms(keras_transfer.adaptation.Signal):
-        kind, tokens = "norm", "first"
+    class Means(keras_transfer.adaptation.Signal):
+        kind, tokens = "mean", "first"
 
         def tensor(self, encoder, layer, width):
             states = keras_transfer.encoders.encode(encoder, hidden_states=True).hidden_states[layer]
-            return keras.ops.norm(states[:, 0], axis=-1, keepdims=True)
+            return keras.ops.mean(states, axis=1)
 
         def distance(self, y_true, y_pred):
             return keras.losses.mean_squared_error(y_true, y_pred)

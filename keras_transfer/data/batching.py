@@ -481,8 +481,8 @@ class Batches(Source, keras.utils.PyDataset):
         now.in_order, now.next = now.in_order and index == now.next, index + 1
         index += now.first
         length, rows = self.planned()[index]
-        inputs, per_token = self.read(rows, length), self.contents.per_token
-        labels, weights = (_rows_of(given, rows, length, per_token) for given in (self.labels, self.sample_weight))
+        inputs, labels = self.read(rows, length), self.read_labels(rows, length)
+        weights = _rows_of(self.sample_weight, rows, length, self.contents.per_token)
         if labels is not None and of_labels is not None:
             few = self.options.label_lengths
             labels = labels[:, : few[self.options.lengths.index(length)] if few else of_labels[rows].max()]
@@ -508,16 +508,18 @@ class Batches(Source, keras.utils.PyDataset):
         part = (rows, slice(None), slice(length)) if self.contents.layout.in_parts else (rows, slice(length))
         return {key: _take(column, rows, part) for key, column in self.inputs.items()}
 
-    def read_labels(self, rows: Any) -> Any:
+    def read_labels(self, rows: Any, length: int | None = None) -> Any:
         """Returns the labels of some rows.
 
         Args:
             rows: List of integers.
+            length: Integer. Number of labels of each row that are read, if its tokens have labels. Defaults to `None`,
+                for all of them.
 
         Returns:
             An array, a dict of arrays, or `None`.
         """
-        return _rows_of(self.labels, rows)
+        return _rows_of(self.labels, rows, length, self.contents.per_token)
 
     @property
     def spec(self):

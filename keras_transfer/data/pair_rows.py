@@ -200,7 +200,7 @@ class Pairs(View):
     def read(self, rows, length):
         return self.rows.read(rows, length, *self._moment())
 
-    def read_labels(self, rows):
+    def read_labels(self, rows, length=None):
         return self.rows.labels(rows, *self._moment()) if self.contents.makes_labels else None
 
     def numbers(self, positions):
