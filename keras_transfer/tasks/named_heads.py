@@ -139,7 +139,9 @@ class NamedLabels(Labels):
     def for_loss(self, x, y, sample_weight):
         """Returns the labels and weights of each head. On replicas of TensorFlow, each loss is then a mean over all."""
         names = [name for name in self.labels if name in y]
-        given = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
+        given = sample_weight
+        if not isinstance(sample_weight, dict):  # Keras on torch changes the weights of a loss in place.
+            given = {name: None if sample_weight is None else keras.ops.copy(sample_weight) for name in names}
         found = {name: self.labels[name].for_loss(x, y[name], given.get(name)) for name in names}
         y = {**y, **{name: labels for name, (labels, _) in found.items()}}
         weights = {name: of_head for name, (_, of_head) in found.items()}
