@@ -23,14 +23,15 @@ from keras_transfer.tasks import (
     TextClassifier,
     TextReader,
     TextRegressor,
+    config_of_tasks,
     encode_parts,
     encode_texts,
+    tasks_from_config,
 )
 from keras_transfer.text import JointPreprocessor
 
 SHARES = list_of(number(0))
 _MODEL = instance_of((TextClassifier, TextRegressor), "a `TextClassifier` or a `TextRegressor`")
-_SHARED = ("encoder", "preprocessor")  # What members may have in common.
 _ROUNDS, _CONVERGED = 1000, 1e-8  # Limits of `_likeliest_shares`.
 
 
@@ -113,9 +114,8 @@ class Ensemble(Task):
         object.__setattr__(self, "_parts", (members, mean))  # Keras must not track them a second time.
         self.average, self.siamese = average, first.siamese
         self.fitted_on = next((model.fitted_on for model in models if model.fitted_on), None)
-        self.compile(
-            "sgd"
-        )  # With an optimizer, `fit` raises the error of `make_train_function`. This one has no slots.
+        # With an optimizer, `fit` raises the error of `make_train_function`. This one has no slots.
+        self.compile("sgd")
 
     @property
     def members(self) -> list:
@@ -210,11 +210,8 @@ class Ensemble(Task):
             model.head_adapters.saved_within = True
 
     def get_config(self):
-        shared = {part: [getattr(model, part) for model in self.members] for part in _SHARED}
         return {
-            "models": [keras.saving.serialize_keras_object(model) for model in self.members],
-            "shared": {part: [_place_of(each, values) for each in values] for part, values in shared.items()},
-            "adapters": [list(model.head_adapters.given) for model in self.members],
+            **config_of_tasks(self.members),
             "label_names": self.label_names,
             "weights": self.member_weights,
             "average": self.average,
@@ -223,15 +220,8 @@ class Ensemble(Task):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        models = []
-        for i, (each, names) in enumerate(zip(config["models"], config["adapters"])):
-            # Keras would create what the first two models share twice.
-            places = {part: found[i] for part, found in config["shared"].items() if found[i] < i}
-            parts = {part: getattr(models[place], part) for part, place in places.items()}
-            each = {**each, "config": {**each["config"], **parts}}
-            models.append(keras.saving.deserialize_keras_object(each, custom_objects))
-            models[-1].head_adapters.remember(names)  # Those of another member may be active in the encoder.
-        ensemble = cls(models, **{name: config[name] for name in ("weights", "average", "name")})
+        options = {name: config[name] for name in ("weights", "average", "name")}
+        ensemble = cls(tasks_from_config(config, custom_objects), **options)
         if config["label_names"] is not None:
             ensemble.label_names = config["label_names"]
         return ensemble
@@ -312,11 +302,6 @@ class _Mean(keras.layers.Layer):
 
     def get_config(self):
         return {"kind": self.kind, "name": self.name}
-
-
-def _place_of(value, values):
-    """Returns the first position of an object in a list."""
-    return next(place for place, other in enumerate(values) if other is value)
 
 
 def checked_shares(weights, count):

@@ -18,6 +18,7 @@ from keras_transfer.tasks.card_facts import remember_fit
 from keras_transfer.tasks.checks import check_fit_options, check_optimizer, require_compiled
 from keras_transfer.tasks.data_methods import mends_failures, writes_states
 from keras_transfer.tasks.reader import check_kind, kind_of
+from keras_transfer.tasks.saved import config_of_tasks, tasks_from_config
 from keras_transfer.tasks.source import parts_of, source_of
 from keras_transfer.tasks.task import Task
 from keras_transfer.training import (
@@ -293,7 +294,6 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         ]
         weights = [weight for weight in task.trainable_weights if id(weight) not in idle]
         weights += [self._log_variances[name]] if name in self._log_variances else []
-
         return step_of_part(self, task, weights, weigh, self._specs and self._specs[name])
 
     def _weighed(self, name, loss):
@@ -417,17 +417,12 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
     # === Files ===
 
     def get_config(self):
-        tasks = {name: keras.saving.serialize_keras_object(task) for name, task in self.tasks.items()}
-        first = {}  # A file has the vocabulary of a shared preprocessor once.
-        for name, task in tasks.items():
+        tasks = config_of_tasks(list(self.tasks.values()))
+        for task in tasks["tasks"]:
             task.pop("compile_config", None)
-            task["config"].pop("encoder")
-            other = first.setdefault(id(self.tasks[name].preprocessor), name)
-            task["config"] |= {} if other == name else {"preprocessor": other}
         return {
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "tasks": tasks,
-            "adapters": {name: list(task.head_adapters.given) for name, task in self.tasks.items()},
+            "names": list(self.tasks),
+            **tasks,
             "sampling": self.sampling,
             "loss_weights": self.loss_weights,
             "name": self.name,
@@ -435,14 +430,6 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        adapters = config.pop("adapters")
-        load = functools.partial(keras.saving.deserialize_keras_object, custom_objects=custom_objects)
-        encoder, tasks = load(config.pop("encoder")), {}
-        for name, task in config.pop("tasks").items():
-            own = {**task["config"], "encoder": encoder}
-            if isinstance(own["preprocessor"], str):
-                own["preprocessor"] = tasks[own["preprocessor"]].preprocessor
-            tasks[name] = load({**task, "config": own})
-            tasks[name].head_adapters.remember(adapters[name])
-        return cls(encoder, tasks, **config)
+        tasks = tasks_from_config(config, custom_objects)
+        options = {name: config[name] for name in ("sampling", "loss_weights", "name")}
+        return cls(tasks[0].encoder, dict(zip(config["names"], tasks)), **options)

@@ -134,3 +134,37 @@ def from_config(cls, config, custom_objects):
     quantize_again(task, quantization)  # The loaded weights must find the quantized variables.
     frozen = {id(weight) for name, weight in by_path(task.weights).items() if name in frozen}
     return set_trainable(task, [weight for weight in could_train(task) if id(weight) not in frozen])
+
+
+# === Several tasks in one file ===
+
+_SHARED = ("encoder", "preprocessor")  # What tasks of one model may have in common.
+
+
+def config_of_tasks(tasks):
+    """Returns the config of several tasks, which has what they share once."""
+    configs = [keras.saving.serialize_keras_object(task) for task in tasks]
+    shared = {part: _first_places([getattr(task, part) for task in tasks]) for part in _SHARED}
+    for place, config in enumerate(configs):
+        for part, places in shared.items():
+            if places[place] < place:
+                config["config"].pop(part)
+    return {"tasks": configs, "shared": shared, "adapters": [list(task.head_adapters.given) for task in tasks]}
+
+
+def tasks_from_config(config, custom_objects):
+    """Returns the list of tasks from what `config_of_tasks` returned."""
+    tasks = []
+    for place, (task, adapters) in enumerate(zip(config["tasks"], config["adapters"])):
+        # Keras would create what the first two tasks share twice.
+        places = {part: found[place] for part, found in config["shared"].items() if found[place] < place}
+        parts = {part: getattr(tasks[other], part) for part, other in places.items()}
+        task = {**task, "config": {**task["config"], **parts}}
+        tasks.append(keras.saving.deserialize_keras_object(task, custom_objects))
+        tasks[-1].head_adapters.remember(adapters)  # Those of another task may be active in the encoder.
+    return tasks
+
+
+def _first_places(values):
+    """Returns the first position of each object in a list."""
+    return [next(place for place, other in enumerate(values) if other is value) for value in values]
