@@ -23,7 +23,7 @@ from keras_transfer.data.mixture import SAMPLING, Mixture
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, compiles_each_length
 from keras_transfer.data.row_store import StoredRows, fingerprint_of, store_rows
 from keras_transfer.data.sentence_streams import word_streams
-from keras_transfer.data.source import GivenDataset, NoRows, for_keras
+from keras_transfer.data.source import GivenDataset, NoRows, Source, for_keras
 from keras_transfer.data.span_batching import (
     check_span_preprocessor,
     context_windows,

@@ -8,7 +8,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import without_float64
+from keras_transfer.core.arrays import data_digest, without_float64
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.lazy import tf
 from keras_transfer.data.layout import ALONE, Layout, real_lengths
@@ -386,6 +386,16 @@ class Batches(Source, keras.utils.PyDataset):
         names = ("batch_size", "lengths", "label_lengths", "shuffle", "grouped", "drop_remainder", "max_batches")
         values = {name: getattr(self.options, name) for name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def digest(self) -> str:
+        """Returns a digest of the inputs, labels and weights, without inputs in files, such as a corpus.
+
+        Returns:
+            String.
+        """
+        in_memory = [name for name, column in self.inputs.items() if isinstance(column, np.ndarray)]
+        inputs = {name: self.inputs[name] for name in in_memory if not isinstance(self.inputs[name], np.memmap)}
+        return data_digest([inputs, self.labels, self.sample_weight])
 
     # === Batches ===
 

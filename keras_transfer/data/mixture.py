@@ -72,9 +72,9 @@ class Mixture(Source):
 
     def planned(self):
         """Returns the batches of this epoch as a list of the name of a dataset and the number of its batch."""
-        counts = sum(np.bincount(self._draws(epoch), minlength=len(self.parts)) for epoch in range(self.epoch))
-        counts = np.zeros(len(self.parts), int) + counts
-        found, names = [], list(self.parts)
+        names, found = list(self.parts), []
+        earlier = (np.bincount(self._draws(epoch), minlength=len(names)) for epoch in range(self.epoch))
+        counts = sum(earlier, start=np.zeros(len(names), int))
         for part in self._draws(self.epoch):
             found.append((names[part], int(counts[part])))
             counts[part] += 1
@@ -122,3 +122,7 @@ class Mixture(Source):
         """Returns what determines the batches, except for rows in memory and what `state_dict` returns."""
         parts = {name: part.identity() for name, part in self.parts.items()}
         return {"sampling": self.sampling, "epochs": self.epochs, "steps": self.steps, "parts": parts}
+
+    def digest(self):
+        """Returns the digests of the rows of all datasets as a list."""
+        return [part.digest() for part in self.parts.values()]

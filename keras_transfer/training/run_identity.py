@@ -7,9 +7,8 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.names import check_order
-from keras_transfer.data import Batches, Mixture
+from keras_transfer.data import Source
 from keras_transfer.distribute import agree, processes_of
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.training.building import build_optimizer
@@ -45,26 +44,14 @@ def describe(model, data, callbacks, steps, settings):
         settings: Dict of other settings of `fit`.
     """
     schedule = [part for callback in callbacks if isinstance(callback, Stages) for part in callback.schedule]
-    has_rows = isinstance(data, (Batches, Mixture))
+    has_rows = isinstance(data, Source)
     return {
         "run": may_differ(model, steps, settings, list(stateful(callbacks)), schedule),
         "made for": must_agree(model),
         "rates": rates_of(model.optimizer),
-        "rows": _digest_of_rows(data) if has_rows else None,
+        "rows": data.digest() if has_rows else None,
         "data": data.identity() if has_rows else None,
     }
-
-
-def _digest_of_rows(data):
-    """Returns a digest of the inputs, labels and weights of `Batches`, without inputs in files, such as a corpus.
-
-    Of a `Mixture`, it returns a list of them.
-    """
-    if isinstance(data, Mixture):
-        return [_digest_of_rows(part) for part in data.parts.values()]
-    in_memory = [name for name, column in data.inputs.items() if isinstance(column, np.ndarray)]
-    inputs = {name: data.inputs[name] for name in in_memory if not isinstance(data.inputs[name], np.memmap)}
-    return data_digest([inputs, data.labels, data.sample_weight])
 
 
 def check(ours, stored, can_resume_in_epoch, model):
