@@ -115,10 +115,9 @@ def static_embeddings(
     encoder.token_embedding.set_weights([table])
     student = TextEmbedder(encoder, preprocessor, normalize=teacher.normalize)
     if epochs:
-        sentences = keras.Model(teacher.input, {"vectors": teacher.output})
-        fingerprint = fingerprint_of_teacher(sentences, teacher)
-        found = store_rows(sentences, teacher.dataset(texts), fingerprint, folder, verbose=verbose)
-        targets = np.asarray(found["vectors"], "float64")
+        fingerprint = fingerprint_of_teacher(teacher, teacher)
+        found = store_rows(teacher, teacher.dataset(texts), fingerprint, folder, verbose=verbose)
+        targets = np.asarray(found, "float64")
         targets = ((targets - targets.mean(axis=0)) @ axes).astype("float32")
         learner = Task(encoder, TextReader(preprocessor), Head(encoder.output["pooled_output"], Numbers(dim)))
         learner.compile(FusedAdamW(learning_rate, weight_decay=0.0), loss=keras.losses.CosineSimilarity(), metrics=None)
