@@ -77,9 +77,9 @@ def merge_models(
         The model.
 
     Raises:
-        ValueError: If there are no models, if one has another architecture, other adapters or classes, if a file
-            cannot be read, or if `weights` are not one number for each model, with the sum 1. The model is then
-            unchanged.
+        ValueError: If there are no models, if one has another architecture, other adapters or classes, if models were
+            quantized separately, if a file cannot be read, or if `weights` are not one number for each model, with the
+            sum 1. The model is then unchanged.
 
     Example:
     ```python
@@ -260,6 +260,11 @@ def _averaged(model):
     return [weight for weight in model.weights if keras.backend.is_float_dtype(weight.dtype)]
 
 
+def _quantized(model):
+    """Returns the quantized matrices of a model, of which no mean exists, as arrays."""
+    return [ops.convert_to_numpy(weight) for weight in model.weights if weight.dtype in ("int8", "uint8")]
+
+
 def _values(weights):
     """Returns float64 arrays, of which even a mean of equal values is exact."""
     return [np.array(ops.convert_to_numpy(weight), "float64") for weight in weights]
@@ -279,15 +284,24 @@ def _values_of(model, source):
         parts = zip(("class", "facts", *(weight.path for weight in own)), theirs, ours)
         wrong = next((part for part in parts if part[1] != part[2]), ("weights", len(theirs) - 2, len(own)))
         expect(ours == theirs, rule, received="{}={} instead of {}".format(*wrong))
+        _check_quantized(_quantized(source), _quantized(model), source.name)
         return _values(_averaged(source))
+    matrices = _quantized(model)
     before, optimizer = [np.array(value) for value in model.get_weights()], getattr(model, "optimizer", None)
     try:
         model.optimizer = None  # Otherwise, it would get the state of that in the file.
         model.load_weights(source)
+        _check_quantized(_quantized(model), matrices, source)
         return _values(own)
     finally:
         model.optimizer = optimizer
         _assign(model.weights, before)
+
+
+def _check_quantized(found, expected, source):
+    """Raises a `ValueError` unless a model, or the file of one, has the quantized matrices of the merged model."""
+    rule = "Quantized matrices have no mean. Merge the models before you quantize the result."
+    expect(all(map(np.array_equal, found, expected)), rule, source=source)
 
 
 def _described(model):

@@ -125,14 +125,25 @@ def test_a_greedy_soup_may_be_made_in_one_of_its_models_and_leaves_out_a_diverge
         assert tiny.difference(values(sources[place]), values(apart)) == 0
 
 
-def test_a_file_is_read_without_a_change_of_weights_that_have_no_mean(tmp_path):
-    model, source = (keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]) for _ in range(2))
-    for each, count in ((model, 3), (source, 5)):
-        layer = each.layers[0]
-        layer.quantize("int8")
-        layer.kernel.assign(np.full(layer.kernel.shape, count))
-    source.save_weights(tmp_path / "one.weights.h5")
-    merge_models(model, [tmp_path / "one.weights.h5"])
+def quantized(count, bias):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    layer = model.layers[0]
+    layer.quantize("int8")
+    layer.kernel.assign(np.full(layer.kernel.shape, count))
+    layer.bias.assign(np.full(layer.bias.shape, bias))
+    return model
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_quantized_models_are_merged_only_if_they_have_the_same_matrices(tmp_path, in_file):
+    def merged(source):
+        source.save_weights(tmp_path / "one.weights.h5")
+        return merge_models(model, [tmp_path / "one.weights.h5" if in_file else source])
+
+    model = quantized(3, 1.0)
+    merged(quantized(3, 2.0))
+    assert "Merge the models before you quantize" in tiny.message(lambda: merged(quantized(5, 4.0)))
+    assert (keras.ops.convert_to_numpy(model.layers[0].bias) == 2).all()
     assert (keras.ops.convert_to_numpy(model.layers[0]._kernel) == 3).all()
 
 
