@@ -27,6 +27,7 @@ from keras_transfer.adaptation.fine_tuning import fine_tune
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.language_model_loss import with_language_model_loss
 from keras_transfer.adaptation.merging import Soup, combine_adapters, greedy_soup, merge_models
+from keras_transfer.adaptation.pruning import Importance, head_importance, prune
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
 from keras_transfer.adaptation.static_tables import static_embeddings
@@ -70,6 +71,7 @@ __all__ = [
     "Fusion",
     "HiddenStates",
     "Houlsby",
+    "Importance",
     "LayerCopies",
     "LayerGroup",
     "LayerGroups",
@@ -95,10 +97,12 @@ __all__ = [
     "freeze_to",
     "get_recipe",
     "greedy_soup",
+    "head_importance",
     "layer_groups",
     "load_adapters",
     "merge_adapters",
     "merge_models",
+    "prune",
     "rematerialize",
     "remove_adapters",
     "sample_pairs",

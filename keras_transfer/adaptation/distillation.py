@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.distillation_signals import Signal, StoredLabels
+from keras_transfer.adaptation.pruning import prune
 from keras_transfer.core.expect import (
     FRACTION,
     POSITIVE,
@@ -25,7 +26,7 @@ from keras_transfer.core.expect import (
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
-from keras_transfer.encoders import Encoder, TransformerStack, by_path, encode, is_quantized
+from keras_transfer.encoders import Encoder, encode
 from keras_transfer.losses import DistillationLoss
 from keras_transfer.tasks import Head, Task
 from keras_transfer.training import or_schedule
@@ -353,29 +354,5 @@ def student_from(teacher: Task, layers: Sequence | None = None) -> Task:
 
     Source: https://arxiv.org/abs/1910.01108, section 2.
     """
-    encoder = teacher.encoder
-    blocks = encoder.blocks if isinstance(encoder, TransformerStack) and "num_layers" in encoder.settings else []
-    rule = "`teacher` must have one Transformer of `keras_transfer.encoders` with different blocks."
-    expect(blocks and len(set(blocks)) == len(blocks), rule, encoder=encoder)
-    rule = "`teacher` must be without adapters, a second encoder, a `scalar_mix` and quantized weights."
-    others = [name for name in ("scalar_mix", *teacher.saved_apart) if getattr(teacher, name) is not None]
-    expect(not (others or encoder.adapters or is_quantized(teacher)), rule, adapters=[*encoder.adapters], others=others)
-    layers = list(range(0, len(blocks), 2)) if layers is None else list(layers)
-    expect(max(layers) < len(blocks), f"`layers` must be blocks from 0 to {len(blocks) - 1}.", layers=layers)
-
-    config = {**teacher.get_config(), "frozen": [], "preprocessor": teacher.preprocessor}
-    config["encoder"]["config"]["num_layers"] = len(layers)
-    student = type(teacher).from_config(config)
-    kept = {own.name: blocks[layer] for own, layer in zip(student.encoder.blocks, layers)}
-    kinds = [[_kind(block) for block in part] for part in (student.encoder.blocks, kept.values())]
-    expect(kinds[0] == kinds[1], "The blocks must be of the same kind as those at their new places.", layers=layers)
-    weights = by_path(teacher.weights)
-    for name, weight in by_path(student.weights).items():
-        parts = [kept[part].name if part in kept else part for part in name.split("/")]
-        weight.assign(ops.convert_to_numpy(weights["/".join(parts)]))
-    return student
-
-
-def _kind(block):
-    """Returns what distinguishes a block from others of an encoder besides its weights."""
-    return type(block), block.attention.causal, block.attention.window
+    blocks = getattr(teacher.encoder, "blocks", [None])
+    return prune(teacher, layers=list(range(0, len(blocks), 2)) if layers is None else layers)

@@ -130,6 +130,26 @@ def estimate_fisher(
 
     Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
     """
+    optimizer = _SquaredGradients()
+    total = apply_to_examples(optimizer, model, x, y, empirical, samples, loss, seed)
+    fisher = Fisher()
+    for weight, squares in zip(model.trainable_weights, optimizer.squares):
+        fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
+    wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
+    rule = (
+        "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
+        "in float16."
+    )
+    expect(not wrong, rule, gradients=wrong)
+    return fisher
+
+
+def apply_to_examples(optimizer, model, x, y, empirical, samples, loss, seed, power=0.5):
+    """Calls an optimizer, which changes no weights, with the gradients of each example, and returns how many there are.
+
+    The other arguments are those of `estimate_fisher`. An example with sample weight n counts as n, and its loss is
+    multiplied by `n ** power`.
+    """
     _check_model(model)
     rule = (
         f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
@@ -140,7 +160,6 @@ def estimate_fisher(
     rule = "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`."
     expect(empirical or (y is None and loss is None), rule, empirical=empirical)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-    optimizer = _SquaredGradients()
     scorer = _Scorer(model)
     optimizer.build(scorer.trainable_variables)
     default = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
@@ -167,7 +186,7 @@ def estimate_fisher(
                     break
                 one, target, weight = (take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
                 count += 1
-                times, weight = times_of(weight)
+                times, weight = times_of(weight, power)
                 if times > 0:
                     scorer.train_on_batch(tensors(one), target, weight)
                 total += times
@@ -179,16 +198,7 @@ def estimate_fisher(
         if hasattr(model, "zero_grad"):  # PyTorch keeps the last gradients.
             model.zero_grad()
     expect(total != 0, "`x` must contain at least one example with a sample weight above 0.", examples=count)
-    fisher = Fisher()
-    for weight, squares in zip(model.trainable_weights, optimizer.squares):
-        fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
-    wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
-    rule = (
-        "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
-        "in float16."
-    )
-    expect(not wrong, rule, gradients=wrong)
-    return fisher
+    return total
 
 
 class _SquaredGradients(keras.optimizers.Optimizer):
@@ -377,7 +387,7 @@ def tensors(values):
     )
 
 
-def times_of(weight):
+def times_of(weight, power=0.5):
     """Returns how many examples an example counts as, and the weight of its loss, whose gradient is squared."""
     if weight is None:
         return 1.0, None
@@ -386,4 +396,4 @@ def times_of(weight):
     if len(different) > 1:  # These are weights of positions, not of the example.
         return 1.0, weight
     times = sum(different)
-    return times, np.sign(weight).astype("float32") * times**0.5
+    return times, np.sign(weight).astype("float32") * times**power

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.adaptation.pruning import remade
 from keras_transfer.core.expect import expect, expects, instance_of
 from keras_transfer.encoders import TransformerStack, is_quantized
 from keras_transfer.tasks import Task
@@ -68,14 +69,16 @@ def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
     config = _renumbered(model.get_config(), {int(old): new for new, old in enumerate(kept)})
     config["encoder"]["config"]["vocabulary_size"] = len(kept)
     config["preprocessor"] = _with_tokenizer(preprocessor, small)
-    trimmed = type(model).from_config(config)
     rows = model.encoder.vocabulary_size
-    for old, new in zip(model.weights, trimmed.weights, strict=True):
+
+    def value_of(old, new):
         value = keras.ops.convert_to_numpy(old)
         for axis, (size, other) in enumerate(zip(old.shape, new.shape, strict=True)):
             if size != other and (size, other) == (rows, len(kept)):
                 value = np.take(value, kept, axis)
-        new.assign(value)
+        return value
+
+    trimmed = remade(model, config, value_of)
     if verbose:
         before, after = model.count_params(), trimmed.count_params()
         print(

@@ -143,7 +143,9 @@ def select_inputs(inputs, wanted):
 def constructor_settings(arguments):
     """Returns the `settings` of an `Encoder`, the constructor's own arguments, from `locals()` at its start."""
     own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "kwargs", "__class__")
-    return {name: value for name, value in arguments.items() if name not in own}
+    settings = {name: value for name, value in arguments.items() if name not in own}
+    further = arguments["kwargs"] if "num_heads" in settings else {}  # All Transformers have these.
+    return settings | {name: further.pop(name) for name in ("head_dim", "layer_drop") if name in further}
 
 
 class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model, metaclass=NamesElsewhere):

@@ -21,8 +21,9 @@ class Parts:
     """Makes the layers of a Transformer from the settings of its encoder.
 
     Args:
-        settings: Dict from `constructor_settings`. `embedding_dim`, `attention_dropout` and `layer_norm_epsilon` may be
-            missing.
+        settings: Dict from `constructor_settings`. `embedding_dim`, `attention_dropout`, `layer_norm_epsilon`,
+            `head_dim` and `layer_drop` may be missing. `num_heads` and `intermediate_dim` may be lists, one for each
+            block.
         initializer: Initializer of all kernels and tables. Defaults to `None`, BERT's.
         normalization: String. The kind of all norms, as for `TransformerBlock`.
         prefix: String. What the names of the layers begin with.
@@ -95,16 +96,19 @@ class Parts:
             **options: Further arguments of the block.
         """
         settings, weights = self.settings, {"kernel_initializer": self.initializer, "dtype": self.dtype}
+        sizes = (settings[name] for name in ("num_heads", "intermediate_dim"))
+        heads, width = (size[index] if isinstance(size, (list, tuple)) else size for size in sizes)
 
         def attend(name, **kind):
-            rate = settings.get("attention_dropout", settings["dropout"])
-            return attention(settings["num_heads"], dropout=rate, **kind, **weights, name=name)
+            rate, head_dim = settings.get("attention_dropout", settings["dropout"]), settings.get("head_dim")
+            return attention(heads, head_dim=head_dim, dropout=rate, **kind, **weights, name=name)
 
-        sizes = {name: settings[name] for name in ("intermediate_dim", "activation")}
+        activation = settings["activation"]
         return block(
             attend("attention", causal=causal, window=window),
-            feed_forward(**sizes, dropout=activation_dropout, **weights, name="feed_forward"),
+            feed_forward(width, activation, dropout=activation_dropout, **weights, name="feed_forward"),
             cross_attention=attend("cross_attention", cross_attention=True) if cross_attention else None,
+            layer_drop=settings.get("layer_drop", 0.0),
             **{"dropout": settings["dropout"], **self.norms, **options},
             name=f"{self.prefix}block_{index}",
         )

@@ -91,8 +91,10 @@ class ModernBertEncoder(TransformerStack):
         settings = constructor_settings(locals())
         parts = Parts(settings, dtype, normalization="layer_no_bias")
 
+        width = settings["head_dim"] if "head_dim" in settings else hidden_dim // num_heads
+
         def rotary(base, name):
-            return RotaryPositions(hidden_dim // num_heads, base=base, dtype=dtype, name=name)
+            return RotaryPositions(width, base=base, dtype=dtype, name=name)
 
         everywhere, nearby = rotary(rotary_base, "rotary"), rotary(local_rotary_base, "local_rotary")
         options = {

@@ -169,7 +169,7 @@ def _layers(settings, dtype, decoder=False):
     normal = keras.initializers.VarianceScaling(scale, "fan_in", "untruncated_normal")
     parts = Parts(settings, dtype, normal, normalization="rms", prefix=prefix)
     blocks = parts.blocks(
-        attention=functools.partial(MultiHeadAttention, head_dim=settings["head_dim"], use_bias=False, scale=1.0),
+        attention=functools.partial(MultiHeadAttention, use_bias=False, scale=1.0),
         feed_forward=functools.partial(GatedFeedForward if settings["gated"] else FeedForward, use_bias=False),
         activation_dropout=dropout,
         norm="pre",

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.expect import RATE, expect, expects, one_of
 from keras_transfer.keras_internals import layers_within, without_autocast
 from keras_transfer.layers.adapters.wrapper import Adapted
 from keras_transfer.layers.attention.multi_head import batch_and_length, output_shape
@@ -59,6 +59,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
             `feed_forward` with `context`. Defaults to `None`.
         dropout: Float between 0 and 1. Dropout rate of the outputs that are added to the residual. Defaults to `0.0`.
         layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
+        layer_drop: Float between 0 and 1. Rate at which a training step skips the block, so that its outputs are its
+            inputs (LayerDrop, https://arxiv.org/abs/1909.11556). Inference never skips it. Defaults to `0.0`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -96,7 +98,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
     ```
     """
 
-    @expects(norm=one_of(*NORMS), normalization=one_of(*NORMALIZATIONS))
+    @expects(norm=one_of(*NORMS), normalization=one_of(*NORMALIZATIONS), layer_drop=RATE)
     def __init__(
         self,
         attention: keras.layers.Layer,
@@ -107,6 +109,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         cross_attention: keras.layers.Layer | None = None,
         dropout: float = 0.0,
         layer_norm_epsilon: float = 1e-12,
+        layer_drop: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -128,6 +131,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
             setattr(self, name, None if getattr(self, part) is None else Residual(dtype=self.dtype_policy, name=name))
         self.beside = self.prompt = None  # Layers that run around the block: see `AdaptedBlock`.
         self.rematerialize = False  # `adaptation.rematerialize` sets it.
+        self.layer_drop = layer_drop
+        self.skips = keras.random.SeedGenerator() if layer_drop else None
 
     def _norm(self, name):
         return make_norm(self.normalization, self.layer_norm_epsilon, self.dtype_policy, name)
@@ -173,7 +178,12 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
 
         if self.rematerialize and training:
             compute = rematerialized(self, compute)
-        return compute(own, others, inputs, attention_bias)
+        outputs = compute(own, others, inputs, attention_bias)
+        if not (self.layer_drop and training):
+            return outputs
+        # Both are computed: in a branch of `ops.cond`, the random numbers of dropout would not go on on JAX.
+        runs = keras.random.uniform((), seed=self.skips) >= self.layer_drop
+        return ops.where(runs, outputs, ops.cast(inputs[:, :1] if first_only else inputs, outputs.dtype))
 
     def run(
         self,
