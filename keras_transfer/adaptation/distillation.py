@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.distillation_signals import Signal, StoredLabels
+from keras_transfer.adaptation.distillation_signals import VALIDATION_DATA, Signal, StoredLabels
 from keras_transfer.adaptation.pruning import prune
 from keras_transfer.core.expect import (
     FRACTION,
@@ -61,6 +61,7 @@ class WeightedByStep(keras.layers.Layer):
     temperature=POSITIVE,
     alpha=optional(or_schedule(FRACTION), "annealed"),
     signals=list_of(instance_of(Signal, "a `Signal`, such as `HiddenStates()`")),
+    validation_data=VALIDATION_DATA,
     epochs=integer(1),
 )
 def distill(
@@ -146,9 +147,6 @@ def distill(
     """
     check_arguments("distill", kwargs, [*argument_names(distill), *inspect.signature(keras.Model.fit).parameters])
     _check(student, teacher, alpha)
-    rule = "`validation_data` must be a tuple `(texts, labels)` or `(texts, labels, sample_weight)`."
-    fits = validation_data is None or (isinstance(validation_data, tuple) and len(validation_data) in (2, 3))
-    expect(fits, rule, validation_data=validation_data)
     labels, known = _filled(labels, texts, validation_data)
     folder, verbose = None if folder is None else pathlib.Path(folder), kwargs.get("verbose", "auto")
     parts = {"train": _read(student, teacher, texts, labels, sample_weight, batch_size, True)}

@@ -110,6 +110,36 @@ class Report:
             for rows in places
         )
 
+    def compare_with(self, before: "Report") -> tables.Table:
+        """Compares with a report on another model: which slices have gained, and which have lost.
+
+        Args:
+            before: Report on the same rows.
+
+        Returns:
+            A table that `print` shows: the number of rows of each slice that only this model answers rightly, and of
+            those that only the other one does, both fractions of right rows, and their difference with its interval.
+
+        Raises:
+            ValueError: If the labels of the two reports differ.
+
+        Example:
+        ```python
+        labels, slices = [0, 1, 1, 0], {"last": np.array([False, False, True, True])}
+        before, after = (
+            keras_transfer.analysis.ClassificationReport(labels, np.eye(2)[answers], slices=slices, from_logits=False)
+            for answers in ([0, 1, 0, 1], [0, 1, 1, 0])
+        )
+        print(after.compare_with(before))
+        ```
+
+        Source: https://doi.org/10.1002/(SICI)1097-0258(19981130)17:22%3C2635::AID-SIM954%3E3.0.CO;2-C (the interval)
+        """
+        same = np.array_equal(self.labels, before.labels)
+        expect(same, "Both reports must be on the same rows.", rows=len(self.labels), before=len(before.labels))
+        found = {"all rows": np.arange(len(self.labels))} | {part.name: part.rows for part in self.slices}
+        return tables.gains_table(found, before._right, self._right, self.confidence)
+
     def _tables(self):
         """Returns the tables as a dict, in order. Its keys determine which pictures the page has."""
         found = self._first_tables()

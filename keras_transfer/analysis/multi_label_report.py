@@ -97,7 +97,7 @@ class MultiLabelReport(Report):
         self.probabilities = _probabilities(probabilities, self.labels.shape)
         texts = self._rows_of(texts)
 
-        self._exact = (self.labels == self.predicted).all(axis=1)
+        self._right = (self.labels == self.predicted).all(axis=1)
         everything = np.arange(len(self.labels))
         intervals = self._f1_scores(everything)
         self.classes = self._class_scores(intervals)
@@ -106,7 +106,7 @@ class MultiLabelReport(Report):
         if self.probabilities is not None:
             self.reliability = scores.reliability(*self._decisions(everything))
             likely = [self._log_probabilities(chosen) for chosen in (self.predicted, self.labels)]
-            found = self._find_examples(texts, self._exact, likely[0], likely[1], probability=math.exp)
+            found = self._find_examples(texts, self._right, likely[0], likely[1], probability=math.exp)
             self.hardest, self.confident_mistakes = found
         self.slices = self._find_slices(texts, slices)
 
@@ -149,7 +149,7 @@ class MultiLabelReport(Report):
             return {}, float("nan")
         intervals = self._f1_scores(rows) if intervals is None else intervals
         metrics = {name: intervals[name] for name in ("micro_f1", "macro_f1")}
-        exact = int(self._exact[rows].sum())
+        exact = int(self._right[rows].sum())
         metrics["subset_accuracy"] = scores.fraction_with_interval(exact, len(rows), self.confidence)
         if self.probabilities is None:
             return metrics, float("nan")
@@ -168,7 +168,7 @@ class MultiLabelReport(Report):
         return tuple(name for name, chosen in zip(self.label_names, label) if chosen)
 
     def _first_tables(self):
-        right = f"{int(self._exact.sum()):,} have exactly the right labels"
+        right = f"{int(self._right.sum()):,} have exactly the right labels"
         title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right}"
         return {"metrics": tables.metrics_table(self, title), "labels": tables.classes_table(self, "label", "labels")}
 

@@ -131,6 +131,24 @@ def fraction_with_interval(count, total, confidence):
     return Score(fraction, 0.0 if count == 0 else limits[0], 1.0 if count == total else limits[1])
 
 
+def difference_with_interval(before, after, confidence):
+    """Returns the difference of the fractions of two boolean arrays `[rows]` on the same rows as a `Score`.
+
+    Newcombe's interval for pairs (1998) combines those of both fractions, given their correlation. It is also valid for
+    few rows, even if all have the same difference.
+    """
+    first, second = (fraction_with_interval(int(part.sum()), len(part), confidence) for part in (before, after))
+    spreads = before.std() * after.std()
+    correlation = ((before & after).mean() - first.value * second.value) / spreads if spreads else 0.0
+
+    def distance(a, b):
+        return math.sqrt(max(a**2 - 2 * correlation * a * b + b**2, 0.0))
+
+    value = second.value - first.value
+    low = value - distance(second.value - second.low, first.high - first.value)
+    return Score(value, low, value + distance(first.value - first.low, second.high - second.value))
+
+
 def reliability(labels, probabilities):
     """Groups the predictions by their confidence, and returns a list of `Bin`s of equal width.
 

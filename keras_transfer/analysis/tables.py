@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.analysis import scores
+
 MAX_CLASSES = 20  # Number of classes that a confusion matrix or a table of classes shows at most.
 MAX_CONFUSIONS = 20  # Number of confusions that replace the matrix of more classes.
 METRICS = {
@@ -32,6 +34,9 @@ class Table(NamedTuple):
     rows: list
     note: str = ""
     texts: bool = False
+
+    def __str__(self):
+        return self.to_text()
 
     def to_text(self):
         """Returns the table as aligned lines."""
@@ -129,6 +134,23 @@ def slices_table(report):
         rows.append(cells + [""] * (len(heads) - len(cells)))
     marked = any(row[2].endswith("*") for row in rows)
     return Table("Slices", heads, rows, f"* Its interval does not contain the {main} of all rows." if marked else "")
+
+
+def gains_table(slices, before, after, confidence):
+    """Returns how many rows of each slice are right before and after a change, given two boolean arrays `[rows]`."""
+    rows = []
+    for name, places in slices.items():
+        pair, cells = (before[places], after[places]), [name, f"{len(places):,}"]
+        if len(places):
+            score = scores.difference_with_interval(*pair, confidence)
+            mark = "" if score.low <= 0 <= score.high else " *"
+            cells += [f"{int((first < second).sum()):,}" for first, second in (pair, pair[::-1])]
+            cells += [f"{part.mean():.3f}" for part in pair]
+            cells += [f"{score.value:+.3f}{mark}", interval(score)]
+        rows.append(cells + [""] * (8 - len(cells)))
+    marked = any(row[6].endswith("*") for row in rows)
+    heads = ["slice", "rows", "gained", "lost", "before", "after", "difference", f"{100 * confidence:g}% interval"]
+    return Table("Rows that are right", heads, rows, "* Its interval does not contain 0." if marked else "")
 
 
 def example_tables(report):

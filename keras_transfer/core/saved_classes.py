@@ -7,6 +7,7 @@ import keras
 NAMES = {
     "adaptation": """
         BitFit Compacter Ensemble Fusion Houlsby IA3 LayerCopies LoRA PALs Parallel Pfeiffer Prefix Prompt
+        SliceClassifier
     """,
     "encoders": """
         AlbertEncoder AWDLSTMEncoder AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BertEncoder

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import ClassificationReport
+from keras_transfer.analysis.scores import difference_with_interval
 
 
 def report_of(labels, predicted, classes, **options):
@@ -93,3 +94,14 @@ def test_a_probability_of_zero_gives_a_finite_loss():
     report = ClassificationReport([1], [[1.0, 0.0]], from_logits=False, resamples=2)
     assert report.metrics["log_loss"].value == pytest.approx(-np.log(1e-15))
     assert report.metrics["matthews_correlation"].value == 0
+
+
+def test_the_interval_of_a_difference_covers_it_as_often_as_it_says_and_has_a_width_if_all_rows_agree():
+    random, covered = np.random.default_rng(0), []
+    for _ in range(1000):
+        draws = random.choice(4, size=30, p=[0.5, 0.1, 0.25, 0.15])  # right in both, only before, only after, in none
+        score = difference_with_interval(draws < 2, (draws == 0) | (draws == 2), 0.95)
+        covered.append(score.low <= 0.15 <= score.high)
+    assert 0.94 < np.mean(covered) < 0.99  # It is corrected for continuity.
+    same = difference_with_interval(np.zeros(5, bool), np.ones(5, bool), 0.95)
+    assert same.value == same.high == 1 and 0 < same.low < 0.5

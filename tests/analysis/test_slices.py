@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.analysis import ClassificationReport
+from keras_transfer.analysis import ClassificationReport, MultiLabelReport
 from keras_transfer.analysis.page import slices_chart
 from tests.errors import check_errors
 
@@ -108,3 +108,27 @@ def test_a_function_that_returns_a_different_value_for_each_text_is_an_error():
 def test_words_require_texts():
     with pytest.raises(ValueError, match="Words and functions require texts.* Received: name='negation'"):
         ClassificationReport([0, 1], [[3.0, 0.0], [0.0, 3.0]], slices={"negation": "not"})
+
+
+def test_a_comparison_says_what_each_slice_has_gained_and_lost():
+    labels, slices = np.arange(40) % 2, {"first": np.arange(40) < 10, "none": np.zeros(40, bool)}
+    answers = {"before": np.where(np.arange(40) < 8, 1 - labels, labels), "after": labels.copy()}
+    answers["after"][20] ^= 1  # The only row that is lost.
+    before, after = (
+        ClassificationReport(labels, np.eye(2)[found], from_logits=False, slices=slices, resamples=2)
+        for found in answers.values()
+    )
+    found = after.compare_with(before)
+    assert [row[:7] for row in found.rows] == [
+        ["all rows", "40", "8", "1", "0.800", "0.975", "+0.175 *"],
+        ["first", "10", "8", "0", "0.200", "1.000", "+0.800 *"],
+        ["none", "0", "", "", "", "", ""],
+    ]
+    assert "* Its interval does not contain 0." in str(found)
+    labels, rows = [["film"], ["fun"], []], [["film"], [], []]
+    first, second = (
+        MultiLabelReport(labels, each, label_names=["film", "fun"], resamples=2) for each in (rows, labels)
+    )
+    assert second.compare_with(first).rows[0][:5] == ["all rows", "3", "1", "0", "0.667"]
+    with pytest.raises(ValueError, match="must be on the same rows"):
+        after.compare_with(first)
