@@ -74,9 +74,8 @@ class SliceClassifier(TextClassifier):
         """List of strings. Names of the slices."""
         return list(self.arguments["slices"])
 
-    def combined(self, vectors, units):
+    def _combined(self, vectors, units):
         count = 1 + len(self.slices)
-
         dense = functools.partial(keras.layers.Dense, dtype="float32")
         width = self.arguments["expert_dim"] or vectors.shape[-1]
         indicators = dense(count, name="slice_indicators")(vectors)
@@ -179,7 +178,8 @@ def fit_slices(
 
     data = with_slices(data, of_slices, data.sample_weight)
     if validation_data is not None:
-        others = _read(model, *validation_data, *[None] * (3 - len(validation_data)), batch_size, False)
+        x, y, weights = (*validation_data, None)[:3]
+        others = _read(model, x, y, weights, batch_size, False)
         count = len(others.labels)
         weights = np.ones(count, "float32") if others.sample_weight is None else others.sample_weight
         weights = {name: weights if name == _LABEL else np.zeros(count, "float32") for name in heads}

@@ -65,6 +65,9 @@ class Report:
 
     SLICE_METRICS: tuple[str, ...] = ()
     COUNTED = "rows"
+    labels: np.ndarray
+    slices: list
+    _right: np.ndarray
 
     @expects(num_examples=integer(0), resamples=integer(1), confidence=PART)
     def __init__(self, seed, num_examples, resamples, confidence):

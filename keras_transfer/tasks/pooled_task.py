@@ -74,11 +74,11 @@ class PooledTask(Task):
             if hidden_dropout:
                 pooled = Dropout(hidden_dropout, dtype=dtype, name="pooled_dropout")(pooled)
         pooled = normalized(hidden_vectors(pooled, encoder, activation, norm, settings.get("hidden_dim")), "head_norm")
-        pooled = self.combined(pooled, units)
+        pooled = self._combined(pooled, units)
         options = {"scalar_mix": scalar_mix, "settings": {**settings, "pooling": pooling}, "name": name}
         super().__init__(encoder, reader, Head(logits(head_dropout(pooled)), labels), **options)
 
-    def combined(self, vectors, units):
+    def _combined(self, vectors, units):
         """Returns the vectors of texts that the last layer reads. A subclass may put further layers before it."""
         return vectors
 
