@@ -30,7 +30,7 @@ from keras_transfer.adaptation.merging import Soup, combine_adapters, greedy_sou
 from keras_transfer.adaptation.pruning import Importance, head_importance, prune
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
-from keras_transfer.adaptation.slices import SliceClassifier, fit_slices
+from keras_transfer.adaptation.slices import SliceClassifier
 from keras_transfer.adaptation.static_tables import static_embeddings
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
 from keras_transfer.adaptation.weak_supervision import WeakLabels, apply_labeling_functions, combine_votes
@@ -95,7 +95,6 @@ __all__ = [
     "distill",
     "estimate_fisher",
     "fine_tune",
-    "fit_slices",
     "freeze",
     "freeze_to",
     "get_recipe",

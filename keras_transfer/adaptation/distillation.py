@@ -11,11 +11,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.distillation_signals import VALIDATION_DATA, Signal, StoredLabels
+from keras_transfer.adaptation.distillation_signals import Signal, StoredLabels
 from keras_transfer.adaptation.pruning import prune
 from keras_transfer.core.expect import (
     FRACTION,
     POSITIVE,
+    Rule,
     expect,
     expects,
     instance_of,
@@ -61,7 +62,10 @@ class WeightedByStep(keras.layers.Layer):
     temperature=POSITIVE,
     alpha=optional(or_schedule(FRACTION), "annealed"),
     signals=list_of(instance_of(Signal, "a `Signal`, such as `HiddenStates()`")),
-    validation_data=VALIDATION_DATA,
+    validation_data=Rule(
+        "a tuple `(texts, labels)` or `(texts, labels, sample_weight)`",
+        lambda value: isinstance(value, tuple) and len(value) in (2, 3),
+    ),
     epochs=integer(1),
 )
 def distill(

@@ -17,11 +17,6 @@ _LAYERS = Rule(
     lambda value: isinstance(value, Mapping) and all(isinstance(key, int) for key in (*value, *value.values())),
     ([1, 2], {"block_1": 1}),
 )
-VALIDATION_DATA = Rule(
-    "a tuple `(texts, labels)` or `(texts, labels, sample_weight)`",
-    lambda value: isinstance(value, tuple) and len(value) in (2, 3),
-    (["a"], (["a"],)),
-)
 
 
 class Signal:

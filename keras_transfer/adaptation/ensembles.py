@@ -1,6 +1,5 @@
 """Ensembles: several trained classifiers or regressors that answer as one model, with the mean of their outputs."""
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,6 @@ from keras import ops
 
 from keras_transfer.core.arrays import to_array
 from keras_transfer.core.expect import expect, expects, instance_of, list_of, number, one_of
-from keras_transfer.encoders import attached_to
 from keras_transfer.tasks import (
     ClassNames,
     Head,
@@ -204,11 +202,6 @@ class Ensemble(Task):
         own = self.members[0].signatures(pairs)["serving_default"]
         return {"serving_default": dataclasses.replace(own, function=answer)}
 
-    def save_own_variables(self, store):
-        super().save_own_variables(store)
-        for model in self.members:  # Keras saves them next.
-            model.head_adapters.saved_within = True
-
     def get_config(self):
         return {
             **config_of_tasks(self.members),
@@ -234,7 +227,7 @@ class _Member(keras.layers.Layer):
         super().__init__(name=name)
         self.task, self.order = task, order
         self.inputs_of_task = task.input if isinstance(task.input, dict) else {each.name: each for each in task.inputs}
-        self.built = True
+        task.head_adapters.switches = self.built = True
 
     def new_inputs(self, suffix):
         """Returns symbolic inputs like those of the model, by names with a suffix."""
@@ -249,7 +242,7 @@ class _Member(keras.layers.Layer):
         longest = slice(getattr(self.task.preprocessor, "sequence_length", None))
         part = (slice(None), slice(None), longest) if self.task.siamese else (slice(None), longest)
         inputs = {name: values[part[: len(values.shape)]] for name, values in inputs.items()}
-        with self.own_adapters():
+        with self.task.head_adapters.applying():
             return ops.take(self.task(inputs, training=False), self.order, axis=-1)
 
     @property
@@ -264,21 +257,8 @@ class _Member(keras.layers.Layer):
 
     def predict(self, x):
         """Returns the outputs of the model for data as an array."""
-        with self.own_adapters():
+        with self.task.head_adapters.applying():
             return self.task.predict(x, verbose=0)[:, self.order]
-
-    @contextlib.contextmanager
-    def own_adapters(self):
-        """Applies the adapters that the model was last given in this context. Others may be active in its encoder."""
-        attached, own = attached_to(self.task.encoder), self.task.head_adapters.given
-        before = attached.active
-        if own != before:
-            attached.activate(own)
-        try:
-            yield
-        finally:
-            if own != before:
-                attached.activate(before)
 
 
 class _Mean(keras.layers.Layer):

@@ -1,7 +1,6 @@
 """Slice-based learning: a classifier with an expert for each chosen part of the data, and attention over them."""
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +8,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.distillation_signals import VALIDATION_DATA, StoredLabels
+from keras_transfer.adaptation.distillation_signals import StoredLabels
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.expect import TEXT, Rule, expect, expects, instance_of, integer, list_of, number
-from keras_transfer.core.names import argument_names, check_arguments
-from keras_transfer.tasks import Head, TextClassifier
-from keras_transfer.text import is_text, to_columns
+from keras_transfer.core.expect import TEXT, Rule, expect, expects, integer, list_of, number
+from keras_transfer.tasks import Head, Task, TextClassifier
+from keras_transfer.text import to_columns
 
 _ALL, _LABEL = "all", "label"  # The slice that contains all texts, and the head of the classifier itself.
 
@@ -30,7 +28,8 @@ class SliceClassifier(TextClassifier):
     paper for two classes. With `multi_label=True`, it is the mean absolute logit of all classes. Another expert is for
     all texts.
 
-    `fit_slices` trains it. It is a `TextClassifier` otherwise: predictions, files and exports need no slices.
+    `with_slices` returns the task that trains it. It is a `TextClassifier` otherwise: predictions, files and exports
+    need no slices.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -44,9 +43,13 @@ class SliceClassifier(TextClassifier):
 
     Example:
     ```python
+    texts, labels, slices = ["What a film!", "Why?"], ["good", "bad"], {"questions": lambda text: text.endswith("?")}
     model = keras_transfer.adaptation.SliceClassifier.from_pretrained(
         "minilm-l6", label_names=["bad", "good"], slices=["questions"]
     )
+    both = model.with_slices()
+    both.compile()
+    both.fit(texts, model.slice_labels(texts, labels, slices))
     model.predict_labels(["A fine film."])
     ```
 
@@ -89,127 +92,61 @@ class SliceClassifier(TextClassifier):
         weights = ops.softmax(indicators + confidence)
         return ops.sum(ops.expand_dims(weights, -1) * experts, axis=1)
 
+    @expects(weight=number(0))
+    def with_slices(self, weight: float = 1.0) -> Task:
+        """Returns a task that trains this classifier, its experts and the indicators of its slices together.
 
-@expects(
-    model=instance_of(SliceClassifier, "a `SliceClassifier`"),
-    slices=Rule("a dict from the names of slices to functions or columns", lambda value: isinstance(value, Mapping)),
-    weight=number(0),
-    validation_data=VALIDATION_DATA,
-    epochs=integer(1),
-)
-def fit_slices(
-    model: SliceClassifier,
-    texts: Any,
-    labels: Any,
-    slices: Mapping[str, Any],
-    *,
-    weight: float = 1.0,
-    sample_weight: Any = None,
-    validation_data: Any = None,
-    epochs: int = 1,
-    batch_size: int | None = None,
-    optimizer: Any = "auto",
-    loss: Any = "auto",
-    metrics: Any = "auto",
-    **kwargs: Any,
-) -> keras.callbacks.History:
-    """Trains a classifier, its experts and the indicators of its slices together.
+        Its loss is that of the labels and, for each slice and for all texts, `weight` times the binary cross-entropy of
+        the indicator plus the mean loss of the expert over the texts of the slice in a batch.
 
-    A task with a head for each slice (`task.with_heads`) is compiled and fitted, and nothing else. Its loss is that of
-    the labels plus, for each slice and for all texts, `weight` times the binary cross-entropy of the indicator and the
-    mean loss of the expert over the texts of the slice in the batch. The model itself is not compiled.
+        Args:
+            weight: Float. Factor of the losses of the slices. Defaults to `1.0`.
 
-    Args:
-        model: `SliceClassifier`.
-        texts: Texts or pairs of texts in memory, as for `fit`.
-        labels: Labels of the texts, as for `fit`.
-        slices: Dict from the names of the model's slices to functions of a text (of both texts for pairs) that return
-            whether it belongs to the slice, or to boolean columns `[texts]`.
-        weight: Float. Factor of the losses of the indicators and the experts. Defaults to `1.0`.
-        sample_weight: Array of floats `[texts]`. Weights of the texts. Defaults to `None`.
-        validation_data: Tuple `(texts, labels)`, to evaluate the answers of the model after each epoch, and no
-            slices. Defaults to `None`.
-        epochs: Integer. Number of epochs. Defaults to `1`.
-        batch_size: Integer. Number of texts in a batch. Defaults to `None`, for 32.
-        optimizer: Keras optimizer, or its name. Defaults to `"auto"`, as for `Task.compile`.
-        loss: Loss of the labels, for the answers and the experts. Defaults to `"auto"`, the loss of the model.
-        metrics: List of metrics of the labels. Defaults to `"auto"`, the metrics of the model.
-        **kwargs: Other arguments of `fit`, such as `callbacks` or `verbose`.
+        Returns:
+            A `Task` over the same layers (`Task.with_heads`) with the heads `label`, `all`, and one for each slice. It
+            is not compiled. `slice_labels` returns its labels.
+        """
+        loss, heads = StoredLabels(_loss_of_slice(self.labels.loss().call)), {_LABEL: self.heads["head"]}
+        indicators, logits = (self.get_layer(f"slice_{part}").output for part in ("indicators", "logits"))
+        for place, name in enumerate((_ALL, *self.slices)):
+            outputs = ops.concatenate([indicators[:, place : place + 1], logits[:, place]], axis=-1)
+            heads[name] = Head(outputs, loss, weight)
+        return self.with_heads(heads)
 
-    Returns:
-        Keras's `History`. The head of the answers is `label`, that of the expert for all texts is `all`, and the others
-        have the names of the slices.
+    @expects(slices=Rule("a dict from names to functions or columns", lambda value: isinstance(value, Mapping)))
+    def slice_labels(self, texts: Any, labels: Any, slices: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Returns the labels of texts for the task of `with_slices`.
 
-    Raises:
-        ValueError: If the names of `slices` are not those of the model, if a slice has no boolean for each text, or
-            contains none or all of them; or if the texts are not in memory.
+        Args:
+            texts: List, array or column of texts, or a tuple of two of these.
+            labels: Labels of the texts, as for `fit`.
+            slices: Dict from the names of the slices to functions of a text (of both texts of a pair) that return
+                whether it belongs to the slice, or to boolean columns `[texts]`.
 
-    Example:
-    ```python
-    model = keras_transfer.adaptation.SliceClassifier.from_pretrained(
-        "minilm-l6", label_names=["bad", "good"], slices=["questions"]
-    )
-    slices = {"questions": lambda text: text.endswith("?")}
-    keras_transfer.adaptation.fit_slices(model, ["What a film!", "Why?"], ["good", "bad"], slices)
-    ```
+        Returns:
+            Dict of arrays. The labels of a slice are -1 outside of it.
 
-    Source: https://arxiv.org/abs/1909.06349
-    """
-    check_arguments("fit_slices", kwargs, [*argument_names(fit_slices), *inspect.signature(keras.Model.fit).parameters])
-    data = _read(model, texts, labels, sample_weight, batch_size, True)
-    of_slices = _members(model, texts, slices)
-    given = keras.losses.get(model.labels.compiled(loss, None, None)[0])
-    head = StoredLabels(_loss_of_slice(given.call if isinstance(given, keras.losses.Loss) else given))
-    indicators, logits = (model.get_layer(f"slice_{part}").output for part in ("indicators", "logits"))
-    heads = {_LABEL: model.heads["head"]}
-    for place, name in enumerate(of_slices):
-        outputs = ops.concatenate([indicators[:, place : place + 1], logits[:, place]], axis=-1)
-        heads[name] = Head(outputs, head, weight)
-    both = model.with_heads(heads)
-    both.compile(optimizer, loss={_LABEL: loss}, metrics={_LABEL: metrics})
-
-    def with_slices(data, of_slices, sample_weight):
-        labels = np.asarray(data.labels)
-        labels = labels.astype("float32" if labels.dtype.kind == "f" else "int32")
-        rows = (-1, *[1] * (labels.ndim - 1))
-        found = {name: np.where(members.reshape(rows), labels, -1) for name, members in of_slices.items()}
-        options = {"prepare": None, "makes_labels": False, "seed": None}
-        return data.replace(labels={_LABEL: labels, **found}, sample_weight=sample_weight, **options)
-
-    data = with_slices(data, of_slices, data.sample_weight)
-    if validation_data is not None:
-        x, y, weights = (*validation_data, None)[:3]
-        others = _read(model, x, y, weights, batch_size, False)
-        count = len(others.labels)
-        weights = np.ones(count, "float32") if others.sample_weight is None else others.sample_weight
-        weights = {name: weights if name == _LABEL else np.zeros(count, "float32") for name in heads}
-        validation_data = with_slices(others, {name: np.ones(count, bool) for name in of_slices}, weights)
-    return both.fit(data, epochs=epochs, validation_data=validation_data, **kwargs)
-
-
-def _read(model, texts, labels, sample_weight, batch_size, shuffle):
-    """Returns texts with labels as `Batches`."""
-    rule = "`texts` must be in memory: a list of texts, or a tuple of two lists for pairs."
-    expect(is_text(texts), rule, texts=texts)
-    expect(labels is not None, "Each text requires a label.", labels=labels)
-    return model.dataset(texts, labels, sample_weight, batch_size=batch_size, shuffle=shuffle)
-
-
-def _members(model, texts, slices):
-    """Returns which texts are in each slice, a dict of boolean arrays, first that of all texts."""
-    rule = f"`slices` must be a dict with the names of the model's slices, {model.slices}."
-    expect({*slices} == {*model.slices}, rule, slices=list(slices))
-    columns = to_columns(texts)
-    rows = list(zip(*columns)) if isinstance(columns, tuple) else [(text,) for text in columns]
-    found = {_ALL: np.ones(len(rows), bool)}
-    for name in model.slices:
-        of = slices[name]
-        found[name] = members = np.array([of(*row) for row in rows] if callable(of) else of)
-        rule = f"`slices[{name!r}]` must be a function, or a column, with True or False for each text."
-        expect(members.dtype == bool and members.shape == (len(rows),), rule, members, texts=len(rows))
-        rule = "A slice must contain some of the texts, and not all."
-        expect(0 < members.sum() < len(rows), rule, slice=name, members=int(members.sum()), texts=len(rows))
-    return found
+        Raises:
+            ValueError: If the names of `slices` are not those of this classifier, if a label is invalid, or if a slice
+                has no boolean for each text, or contains none or all of them.
+        """
+        rule = f"`slices` must be a dict with the names of the slices of the model, {self.slices}."
+        expect({*slices} == {*self.slices}, rule, slices=list(slices))
+        labels = self.labels.encode(labels)
+        self.labels.check(labels)
+        labels, columns = np.asarray(labels), to_columns(texts)
+        rows = list(zip(*columns)) if isinstance(columns, tuple) else [(text,) for text in columns]
+        found = {_LABEL: labels, _ALL: labels}
+        for name in self.slices:
+            of = slices[name]
+            members = np.array([of(*row) for row in rows] if callable(of) else of)
+            rule = f"`slices[{name!r}]` must be a function, or a column, with True or False for each text."
+            fits = members.dtype == bool and members.shape == (len(rows),) == labels.shape[:1]
+            expect(fits, rule, members, texts=len(rows), labels=len(labels))
+            rule = "A slice must contain some of the texts, and not all."
+            expect(0 < members.sum() < len(rows), rule, slice=name, members=int(members.sum()), texts=len(rows))
+            found[name] = np.where(members.reshape(-1, *[1] * (labels.ndim - 1)), labels, -1)
+        return found
 
 
 def _loss_of_slice(loss):

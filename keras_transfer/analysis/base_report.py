@@ -120,21 +120,11 @@ class Report:
             before: Report on the same rows.
 
         Returns:
-            A table that `print` shows: the number of rows of each slice that only this model answers rightly, and of
-            those that only the other one does, both fractions of right rows, and their difference with its interval.
+            A table that `print` shows: for each slice the number of rows that only this model (`gained`) or only the
+            other one (`lost`) gets right, both fractions of right rows, and their difference with its interval.
 
         Raises:
             ValueError: If the labels of the two reports differ.
-
-        Example:
-        ```python
-        labels, slices = [0, 1, 1, 0], {"last": np.array([False, False, True, True])}
-        before, after = (
-            keras_transfer.analysis.ClassificationReport(labels, np.eye(2)[answers], slices=slices, from_logits=False)
-            for answers in ([0, 1, 0, 1], [0, 1, 1, 0])
-        )
-        print(after.compare_with(before))
-        ```
 
         Source: https://doi.org/10.1002/(SICI)1097-0258(19981130)17:22%3C2635::AID-SIM954%3E3.0.CO;2-C (the interval)
         """

@@ -134,8 +134,7 @@ def fraction_with_interval(count, total, confidence):
 def difference_with_interval(before, after, confidence):
     """Returns the difference of the fractions of two boolean arrays `[rows]` on the same rows as a `Score`.
 
-    Newcombe's interval for pairs (1998) combines those of both fractions, given their correlation. It is also valid for
-    few rows, even if all have the same difference.
+    Newcombe's interval for pairs (1998) combines those of both fractions. It is also valid for few rows.
     """
     first, second = (fraction_with_interval(int(part.sum()), len(part), confidence) for part in (before, after))
     spreads = before.std() * after.std()

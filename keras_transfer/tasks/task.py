@@ -496,7 +496,8 @@ class Task(
         return attached_to(self.encoder).facts(names_of_classes(self.labels))
 
     def save_own_variables(self, store):
-        self.head_adapters.check_to_save()
+        if not self.head_adapters.switches:
+            self.head_adapters.check()
         warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
@@ -536,13 +537,10 @@ class HeadAdapters:
         given: Tuple of the names of the adapters that the head belongs to, in order.
         known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
             its adapters. Adapters that replace others under the same name have a different list of kinds.
-        switches: Boolean. Whether the task applies its adapters again before each use, as one of a `MultiTask` does.
+        switches: Boolean. Whether the task applies its adapters again before each use, as one in a larger model does.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
         trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
-        saved_within: Boolean. Whether the task is saved next as a part of a model that applies its adapters itself.
     """
-
-    saved_within = False
 
     def __init__(self, task):
         self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
@@ -556,16 +554,19 @@ class HeadAdapters:
         self.known = dict(attached_to(encoder).adapters if known is None else known)
 
     @contextlib.contextmanager
-    def applying(self, names):
-        """Applies other adapters in this context, without exchanging the head."""
-        before, encoder = self.given, self._task.encoder
-        encoder.attached.activate(names)
+    def applying(self, names=None):
+        """Applies adapters in this context, by default those of the head, without exchanging the head."""
+        attached, given = attached_to(self._task.encoder), self.given
+        before, names = attached.active, given if names is None else tuple(names)
+        if names != before:
+            attached.activate(names)
         self.remember(names, self.known)
         try:
             yield
         finally:
-            encoder.attached.activate(before)
-            self.remember(before, self.known)
+            if names != before:
+                attached.activate(before)
+            self.remember(given, self.known)
 
     def replaced(self):
         """Returns the set of names of adapters that another task has removed (and possibly added again)."""
@@ -598,12 +599,6 @@ class HeadAdapters:
             f"model={self._task.name!r}, which was last given {list(self.given)}{removed}, and an encoder with the "
             f"active adapters {list(active)} of {list(attached.adapters)}"
         )
-
-    def check_to_save(self):
-        """Checks the adapters as `check` does, unless the task is saved as a part of a model that applies them."""
-        if not self.saved_within:
-            self.check()
-        self.saved_within = False
 
 
 def _argument(names):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer.adaptation import SliceClassifier, add_adapters, fit_slices
+from keras_transfer.adaptation import SliceClassifier, add_adapters
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.serving import export
@@ -18,6 +18,7 @@ NAMES, SLICES = (
     ["bad", "good", "new"],
     {"short": lambda text: len(text.split()) < 3, "hard": np.array([1, 0, 0, 0, 1]) > 0},
 )
+SLICES_OF = {"short": np.array([SLICES["short"](text) for text in TEXTS]), "hard": SLICES["hard"]}
 
 
 def sliced(names=NAMES, slices=("short", "hard"), **options):
@@ -66,20 +67,19 @@ def expected_loss(model, labels=LABELS, weight=1.0):
     return found
 
 
-def train(model, labels=LABELS, slices=SLICES, **options):
-    options = {"batch_size": 5, "optimizer": keras.optimizers.SGD(0.0), "verbose": 0, **options}
-    return fit_slices(model, TEXTS, labels, slices, **options).history
+def train(model, labels=LABELS, weight=1.0, optimizer=None, **options):
+    both = model.with_slices(weight)
+    both.compile(optimizer or keras.optimizers.SGD(0.0))
+    y = model.slice_labels(TEXTS, labels, SLICES)
+    return both.fit(TEXTS, y, batch_size=5, verbose=0, **options).history
 
 
 @pytest.mark.core
 def test_the_experts_are_weighted_by_indicators_and_confidence_and_learn_from_their_slices(eagerly):
     model = sliced()
     np.testing.assert_allclose(model.predict(TEXTS, verbose=0), parts_of(model)[0], atol=1e-5)
-    found = train(model, weight=0.5, validation_data=(TEXTS[:2], LABELS[:2]))
+    found = train(model, weight=0.5)
     assert found["loss"][0] == pytest.approx(expected_loss(model, weight=0.5), rel=1e-5)
-    places = [NAMES.index(label) for label in LABELS[:2]]
-    crossentropy = -log_softmax(parts_of(model)[0])[range(2), places].mean()
-    assert found["val_loss"][0] == pytest.approx(crossentropy, rel=1e-5)
     right = model.predict(TEXTS, verbose=0).argmax(axis=1) == [1, 0, 1, 0, 2]
     assert found["label_accuracy"][0] == pytest.approx(right.mean())
 
@@ -108,15 +108,17 @@ def test_several_labels_of_a_text_have_experts_too(eagerly):
     assert train(model, labels)["loss"][0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_soft_labels_and_weights_of_texts_count(eagerly):
-    model, loss = sliced(), keras.losses.CategoricalCrossentropy(from_logits=True)
-    soft, weights = np.eye(3)[[NAMES.index(label) for label in LABELS]], np.array([2.0, 0.0, 1.0, 1.0, 0.5])
-    options = {"sample_weight": weights, "weight": 0.0}
-    expected = train(model, **options)["loss"][0]
-    assert train(model, soft, loss=loss, **options)["loss"][0] == pytest.approx(expected, rel=1e-6)
-    losses = -log_softmax(parts_of(model)[0])[range(5), soft.argmax(axis=1)]
-    assert expected == pytest.approx((weights * losses).mean(), rel=1e-5)
-    assert train(sliced(), soft, loss=loss)["loss"][0] == pytest.approx(expected_loss(sliced()), rel=1e-5)
+def test_weights_of_texts_count_for_all_heads(eagerly):
+    model, weights = sliced(), np.array([1.0, 1.0, 0.0, 1.0, 1.0])  # The third text is in no slice.
+    found = train(model, sample_weight=weights)
+    answers, experts, _ = parts_of(model)
+    place = [NAMES.index(label) for label in LABELS]
+    losses = [-log_softmax(logits)[range(5), place] for logits in (answers, experts[:, 1])]
+    indicator = np.log1p(np.exp(np.where(SLICES_OF["short"], -1, 1) * parts_of(model)[2][:, 1]))
+    assert found["label_loss"][0] == pytest.approx((weights * losses[0]).mean(), rel=1e-5)
+    inside = SLICES_OF["short"] / SLICES_OF["short"].sum()
+    expected = (weights * indicator).mean() + (weights * losses[1] * inside).sum()
+    assert found["short_loss"][0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.core
@@ -145,21 +147,21 @@ def test_an_export_answers_like_the_model(tmp_path):
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(TEXTS), atol=1e-6)
 
 
-def fit(slices, texts=TEXTS, model=sliced, **options):
-    return lambda: fit_slices(model(), texts, LABELS[: len(texts)], slices, **options)
+def labels_of(slices, texts=TEXTS, labels=LABELS):
+    return lambda: sliced().slice_labels(texts, labels, slices)
 
 
 test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
     (lambda: sliced(slices=["a", "a"]), "`slices` must be different names other than 'all' and 'label'"),
     (lambda: sliced(slices=["all"]), "other than 'all' and 'label'"),
     (lambda: sliced(slices=[]), "a list of at least 1"),
-    (fit({"short": SLICES["short"]}), "the names of the model's slices, ['short', 'hard'] ... slices=['short']"),
-    (fit({**SLICES, "short": lambda text: False}), "some of the texts, and not all ... 'short', members=0, texts=5"),
-    (fit({**SLICES, "short": np.ones(5, bool)}), "and not all ... members=5, texts=5"),
-    (fit({**SLICES, "short": [True]}), "`slices['short']` must be a function, or a column, with True or False"),
-    (fit({**SLICES, "short": len}), "True or False for each text ... texts=5"),
-    (lambda: fit_slices(sliced(), iter(TEXTS), LABELS, SLICES), "`texts` must be in memory"),
-    (fit(SLICES, validation_data=TEXTS), "`validation_data` must be a tuple"),
-    (fit(SLICES, model=lambda: sliced(windows="mean")), "cuts texts into `windows` cannot have further heads"),
+    (labels_of({"short": len}), "the names of the slices of the model, ['short', 'hard'] ... slices=['short']"),
+    (labels_of({**SLICES, "short": lambda text: False}), "some of the texts, and not all ... 'short', members=0"),
+    (labels_of({**SLICES, "short": np.ones(5, bool)}), "and not all ... members=5, texts=5"),
+    (labels_of({**SLICES, "short": [True]}), "`slices['short']` must be a function, or a column, with True or False"),
+    (labels_of({**SLICES, "short": len}), "True or False for each text ... texts=5"),
+    (labels_of(SLICES, labels=LABELS[:4]), "for each text ... texts=5, labels=4"),
+    (labels_of(SLICES, labels=["evil"] * 5), "evil"),
+    (lambda: sliced(windows="mean").with_slices(), "cuts texts into `windows` cannot have further heads"),
     (lambda: sliced().save_pretrained("folder"), "The head of a SliceClassifier cannot be written"),
 )

@@ -16,6 +16,7 @@ PAGES = {
     "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
     "adaptation/distillation": lambda names: len(names["history"].epoch) == 20,
     "adaptation/static_embeddings": lambda names: names["trained"].encoder.hidden_dim == 128,
+    "adaptation/slices": lambda names: names["model"].slices == ["how", "no question word"],
     "adaptation/resuming": lambda names: names["model"].history.epoch == [2],
     "adaptation/ensembles": lambda names: names["adapted"].encoder.adapters["combined"][0].rank == 8,
     "adaptation/several_adapters": lambda names: list(names["topics"].encoder.adapters) == ["topics", "persons"],
