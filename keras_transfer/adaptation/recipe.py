@@ -21,6 +21,7 @@ from keras_transfer.training import (
     LayerwiseOptimizer,
     LinearProbe,
     LinearWarmupDecay,
+    Penalty,
     SlantedTriangular,
     WarmupCosine,
     fine_tuning_rate,
@@ -208,6 +209,8 @@ class Recipe:
             it. The attribute is then the name of the policy. The recipe requires a model with this dtype policy: create
             the task with `encoder={"dtype": recipe.precision}`. Defaults to `None`, the policy of the model, which is
             float32 by default.
+        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their start, with `weight_decay=0.0`.
+            Defaults to `None`, for no penalty.
 
     Raises:
         ValueError: If two fields contradict each other.
@@ -243,6 +246,7 @@ class Recipe:
     gradient_accumulation_steps: int | None = None
     rematerialize: bool = False
     precision: str | Precision | None = None
+    penalty: Penalty | None = None
 
     def __post_init__(self):
         if not isinstance(self.precision, Precision):
@@ -373,7 +377,7 @@ class Recipe:
         options = {name: getattr(self, name) for name in ("weight_decay", "global_clipnorm", *names)}
         accumulated = self.gradient_accumulation_steps if self.gradient_accumulation_steps != 1 else None
         optimizer = kind(rate, **options, gradient_accumulation_steps=accumulated)
-        return LayerwiseOptimizer(optimizer, model, decay=self.decay)
+        return LayerwiseOptimizer(optimizer, model, decay=self.decay, penalty=self.penalty)
 
     def build_callbacks(self) -> list[keras.callbacks.Callback]:
         """Builds the callbacks that the recipe needs.

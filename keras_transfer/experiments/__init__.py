@@ -1,4 +1,4 @@
-"""Experiments: methods compared over several seeds, with intervals and tests."""
+"""Experiments: methods and orders of tasks compared over several seeds, with intervals and tests."""
 
 import sys
 
@@ -6,6 +6,16 @@ from keras_transfer.core.door import open_door
 from keras_transfer.experiments.comparison import compare
 from keras_transfer.experiments.comparison_plots import plot_learning_curves
 from keras_transfer.experiments.comparison_report import Comparison
+from keras_transfer.experiments.continual import ContinualComparison, compare_continual
+from keras_transfer.experiments.transfer import TransferMatrix, transfer_matrix
 
-__all__ = ["Comparison", "compare", "plot_learning_curves"]
+__all__ = [
+    "Comparison",
+    "ContinualComparison",
+    "TransferMatrix",
+    "compare",
+    "compare_continual",
+    "plot_learning_curves",
+    "transfer_matrix",
+]
 open_door(sys.modules[__name__])

@@ -28,7 +28,7 @@ RISING = ("acc", "auc", "f1", "precision", "recall", "pearson", "spearman", "mat
 FALLING = ("loss", "error", "perplexity", "mse", "mae")
 
 # Results of earlier versions lack these settings, which were off then.
-LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
+LATER = ("gradient_accumulation_steps", "rematerialize", "precision", "penalty")
 
 PLAIN = (bool, int, float, str, type(None))
 LATER_SETTINGS = ("metrics",)  # Files of earlier versions lack these.
@@ -71,8 +71,9 @@ def compare(
             - the name of adapters with their sizes, as for `add_adapters`. They are trained with the recipe `"bert"` at
               a learning rate of 1e-3
             - a callable `(model, train, validation, seed)` that compiles and trains the model. It may return another
-              model, which is then evaluated instead. If it has an argument `callbacks`, it receives a list of callbacks
-              to pass to `fit`, which measure the time of a step.
+              model, which is then evaluated instead, or a dict of scores with `"validation"`, and nothing is evaluated.
+              If it has an argument `callbacks`, it receives a list of callbacks to pass to `fit`, which measure the
+              time of a step.
         seeds: Integer or list of integers. An integer is the number of seeds, which are 0, 1 and so on. With one seed,
             there are no intervals and no tests. Defaults to `5`.
         baseline: String. Name of the method to which the others are compared. Defaults to `None`, the first method.
@@ -117,16 +118,16 @@ def compare(
     ```
     """
     variants = named_variants(methods)
-    numbers = _seeds(seeds)
+    numbers = seeds_of(seeds)
     baseline = next(iter(variants)) if baseline is None else baseline
     expect(baseline in variants, f"`baseline` must be one of {list(variants)}.", baseline=baseline)
-    parts = _parts(data)
-    mode = _mode(mode, metric)
+    parts = parts_of(data)
+    mode = mode_of(mode, metric)
     settings = {
         "data": {name: data_digest(part) for name, part in parts.items()},
         "metric": metric,
         "backend": keras.backend.backend(),
-        "model": _describe(make_model),
+        "model": describe(make_model),
         "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
         "metrics": _definitions(metrics),
     }
@@ -203,10 +204,11 @@ def _run(make_model, method, seed, parts, metric, loss, metrics, trained):
     seconds = time.perf_counter() - start
     model = answer if isinstance(answer, keras.Model) else model
     rule = "A method must compile the model that it trains, or return one that is compiled."
-    expect(model.compiled, rule, model=model)
+    expect(model.compiled or isinstance(answer, dict), rule, model=model)
     trained.clear()
     trained.update({i: end for i, (end, start) in enumerate(zip(_digests(weights), begin)) if end != start})
-    scores = {name: _score(model, part, metric) for name, part in parts.items() if name != "train"}
+    scores = answer if isinstance(answer, dict) else {}
+    scores = scores or {name: score_of(model, part, metric) for name, part in parts.items() if name != "train"}
     total = sum(math.prod(weight.shape) for weight in model.weights)
     trainable = sum(math.prod(weight.shape) for weight in model.trainable_weights)
     step = float(np.median(times.seconds)) if times.seconds else None
@@ -219,7 +221,7 @@ def _digests(weights):
     return [zlib.crc32(ops.convert_to_numpy(weight).tobytes()) for weight in weights]
 
 
-def _score(model, part, metric):
+def score_of(model, part, metric):
     x, y, sample_weight = (*part, None)[:3]
     scores = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
     expect(metric in scores, f"`metric` must be one of {sorted(scores)}, which `evaluate` returns.", metric=metric)
@@ -234,7 +236,7 @@ def _rank(score, mode):
 # === Arguments ===
 
 
-def _seeds(seeds):
+def seeds_of(seeds):
     given = range(seeds) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
     right = isinstance(given, (list, tuple, range)) and len(given) > 0 and len(set(given)) == len(given)
     rule = "`seeds` must be a positive integer, or a list of different integers of at least 0."
@@ -242,7 +244,7 @@ def _seeds(seeds):
     return [int(seed) for seed in given]
 
 
-def _parts(data):
+def parts_of(data):
     """Returns the parts of the data in order, each as a tuple."""
     if not isinstance(data, dict) or any(data.get(name) is None for name in ("train", "validation")):
         raise ValueError(
@@ -259,7 +261,7 @@ def _parts(data):
     return {name: tuple(part) for name, part in parts.items()}
 
 
-def _mode(mode, metric):
+def mode_of(mode, metric):
     if mode == "auto":
         for mode, words in (("min", FALLING), ("max", RISING)):
             if any(word in metric.lower() for word in words):
@@ -287,7 +289,7 @@ def _definitions(metrics):
     return re.sub(r"('name': '[^']*?)_\d+'", r"\1'", repr(keras.tree.map_structure(described, metrics)))
 
 
-def _describe(make_model):
+def describe(make_model):
     """Returns what distinguishes the model: its class, its number of weights, and their mean magnitude."""
     rule = (
         "`make_model` must be a function that returns a new model each time, such as `lambda: "
@@ -404,7 +406,7 @@ class RunFile:
             wrong = [run for run in self.runs if not isinstance(run, dict) or "settings" in run]
         except (ValueError, KeyError, TypeError):
             wrong = [self.path]
-        expect(not wrong, "`results` must be a new file, or one that `compare` wrote.", results=str(self.path))
+        expect(not wrong, "`results` must be a new file, or one that an experiment wrote.", results=str(self.path))
         if different := _differences(before, self.settings):
             raise ValueError(
                 "The file contains runs with different settings. Choose another file for `results`. "

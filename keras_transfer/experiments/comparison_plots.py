@@ -5,10 +5,14 @@ import numbers
 import numpy as np
 
 from keras_transfer.core.expect import expect
-from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
+from keras_transfer.core.plots import BLACK, BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.experiments.significance import mean_interval
 
-MARKS = ({"marker": "o", "color": BLUE}, {"marker": "s", "color": RED, "markerfacecolor": "white"})
+MARKS = (
+    {"marker": "o", "color": BLUE},
+    {"marker": "s", "color": RED, "markerfacecolor": "white"},
+    {"marker": "^", "color": BLACK, "markerfacecolor": "white"},
+)
 
 
 def plot_comparison(comparison, differences=False):
@@ -16,7 +20,7 @@ def plot_comparison(comparison, differences=False):
     rows, runs, parts = comparison.rows, comparison.runs, comparison.parts
     axes = new_axes(6.4, 1.6 + 0.28 * len(rows))
     places, count = np.arange(len(rows)), rows[0]["seeds"]
-    for part, mark, shift in zip(parts, MARKS, (0.14, -0.14)):
+    for part, mark, shift in zip(parts, MARKS, (0.14, -0.14, 0.0)):
         if differences:
             base = [run[part] for run in runs[comparison.baseline]]
             pairs = [mean_interval(np.subtract([run[part] for run in runs[row["method"]]], base)) for row in rows]
@@ -34,6 +38,22 @@ def plot_comparison(comparison, differences=False):
     axes.set(xlabel=f"{shown}\n{intervals}")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(parts), frameon=False)
+    return axes.figure
+
+
+def plot_transfer(matrix):
+    """Returns a figure with a row for each target of a `TransferMatrix`. `TransferMatrix.plot` describes it."""
+    names = list(matrix.comparisons)
+    axes, gains = new_axes(2.6 + 0.8 * len(names), 1.4 + 0.45 * len(names)), np.zeros((len(names), len(names)))
+    for target, first, row in matrix.pairs:
+        place = names.index(target), names.index(first)
+        gains[place] = row["difference"] * (1 if matrix.comparisons[target].mode == "max" else -1)
+        axes.text(*place[::-1], f"{row['difference']:+.3f}", ha="center", va="center", fontsize=8)
+    most = 2 * np.abs(gains).max() or 1.0  # Pale colors, behind numbers.
+    axes.imshow(gains, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel="intermediate task", ylabel="target")
     return axes.figure
 
 

@@ -1,4 +1,4 @@
-"""The result of a comparison as text, as a pandas table, as Markdown, and as a plot."""
+"""The results of experiments as text, as a pandas table, as Markdown, and as a plot."""
 
 import re
 from typing import Any
@@ -12,7 +12,57 @@ from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
 
 
-class Comparison:
+class Report:
+    """Base class of results that print as a table."""
+
+    title = "Comparison"
+    index: tuple[str, ...] = ("method",)
+    rows: Any
+    _cells: Any
+    _notes: Any
+
+    def __str__(self):
+        heads, rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(heads, *rows)]
+        lines = [
+            "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))])
+            for cells in (heads, *rows)
+        ]
+        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        return page.section(Table(self.title, *self._cells(), " ".join(self._notes())))
+
+    def to_markdown(self) -> str:
+        """Returns the table and its notes as Markdown.
+
+        Returns:
+            String.
+        """
+        heads, rows = self._cells()
+        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
+        return "\n".join([*table, "", *self._notes()])
+
+    def to_pandas(self) -> Any:
+        """Returns `rows` as a table.
+
+        Returns:
+            A `pandas.DataFrame` with the names in the rows as its index.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
+        return pandas.DataFrame(self.rows).set_index(list(self.index))
+
+
+class Comparison(Report):
     """The scores of methods over several seeds, which `compare` returns.
 
     Args:
@@ -28,14 +78,18 @@ class Comparison:
         best: String. Name of the method with the best mean score on the validation data.
         rows: List of dicts, one for each method. `method` is its name, `variant` distinguishes the chosen variant, and
             `seeds` is the number of seeds. `validation` and `test` are mean scores, and `validation_interval` and
-            `test_interval` are half the widths of their 95% t intervals. `difference` is the difference from the
-            baseline's mean and `p` is the p value of the paired t test, on the test data if there is any. `step` is the
-            median time of a training step and `time` is the time of the whole training, in seconds. `trainable` is the
-            fraction of trainable weights. Unknown values are `None`, such as the interval of a single seed.
+            `test_interval` are half the widths of their 95% t intervals. `difference` is the mean difference from the
+            baseline, with its `difference_interval`, and `p` is the p value of the paired t test, on the test data if
+            there is any. `step` is the median time of a training step and `time` is the time of the whole training, in
+            seconds. `trainable` is the fraction of trainable weights. Unknown values are `None`, such as the interval
+            of a single seed.
 
     Raises:
         ValueError: If the methods differ in their number of runs.
     """
+
+    scores: tuple[str, ...] = ("validation", "test")
+    chosen_by = "validation"
 
     def __init__(
         self,
@@ -53,9 +107,9 @@ class Comparison:
         known = labels is not None and metric == "accuracy"
         self._answers = {name: _one_answer(labels, found) for name, found in runs.items()} if known else {}
         tried = tried or {}
-        self.parts = [part for part in ("validation", "test") if part in runs[baseline][0]]
+        self.parts = [part for part in self.scores if part in runs[baseline][0]]
         self.rows = [self._row(name, tried.get(name, ())) for name in runs]
-        means = {row["method"]: row["validation"] for row in self.rows if not np.isnan(row["validation"])}
+        means = {row["method"]: row[self.chosen_by] for row in self.rows if not np.isnan(row[self.chosen_by])}
         self.best = (max if mode == "max" else min)(means, key=means.get) if means else None
 
     def _row(self, name, tried):
@@ -66,55 +120,15 @@ class Comparison:
         last = self.parts[-1]
         ours = [run[last] for run in runs]
         theirs = [run[last] for run in self.runs[self.baseline]]
-        row["difference"] = row["p"] = None
+        row["difference"] = row["difference_interval"] = row["p"] = None
         if name != self.baseline:
-            row["difference"] = float(np.mean(ours) - np.mean(theirs))
+            row["difference"], row["difference_interval"] = mean_interval(np.subtract(ours, theirs))
             row["p"] = paired_test(ours, theirs)
         steps = [run["step_seconds"] for run in runs if run["step_seconds"] is not None]
         row["step"] = float(np.median(steps)) if steps else None
         row["time"] = float(np.mean([run["seconds"] for run in runs]))
         row["trainable"] = float(np.mean([run["trainable"] / run["parameters"] for run in runs]))
         return row
-
-    def __str__(self):
-        heads, rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(heads, *rows)]
-        lines = [
-            "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))])
-            for cells in (heads, *rows)
-        ]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self):
-        return page.section(Table("Comparison", *self._cells(), " ".join(self._notes())))
-
-    def to_markdown(self) -> str:
-        """Returns the table and its notes as Markdown.
-
-        Returns:
-            String.
-        """
-        heads, rows = self._cells()
-        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
-        return "\n".join([*table, "", *self._notes()])
-
-    def to_pandas(self) -> Any:
-        """Returns `rows` as a table.
-
-        Returns:
-            A `pandas.DataFrame` with the methods as its index.
-
-        Raises:
-            ImportError: If pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
-        return pandas.DataFrame(self.rows).set_index("method")
 
     def plot(self, *, differences: bool = False) -> Any:
         """Plots the mean scores of the methods, or their differences from the baseline, with 95% intervals.
@@ -139,13 +153,13 @@ class Comparison:
         rows = []
         for row in self.rows:
             name = row["method"] + (" *" if row["method"] == self.best else "")
-            scores = [_score(row[part], row[f"{part}_interval"]) for part in self.parts]
+            scores = [shown_score(row[part], row[f"{part}_interval"]) for part in self.parts]
             others = [
-                _shown(row["difference"], "{:+.4f}"),
-                _shown(row["p"], "{:.3f}"),
-                _shown(row["step"] and 1000 * row["step"], "{:.0f} ms"),
-                _shown(row["time"], "{:.0f} s"),
-                _shown(100 * row["trainable"], "{:.2f}%"),
+                shown(row["difference"], "{:+.4f}"),
+                shown(row["p"], "{:.3f}"),
+                shown(row["step"] and 1000 * row["step"], "{:.0f} ms"),
+                shown(row["time"], "{:.0f} s"),
+                shown(100 * row["trainable"], "{:.2f}%"),
             ]
             rows.append([name, *scores, *others, *([row["variant"]] if chosen else [])])
         return heads, rows
@@ -171,11 +185,13 @@ def _one_answer(labels, runs):
     return found.pop() if len(found) == 1 else None
 
 
-def _score(mean, interval):
-    return f"{mean:.4f}" + ("" if interval is None else f" ± {interval:.4f}")
+def shown_score(mean, interval, sign=""):
+    """Returns a mean and half the width of its interval, if there is one, as a string."""
+    return f"{mean:{sign}.4f}" + ("" if interval is None else f" ± {interval:.4f}")
 
 
-def _shown(value, form):
+def shown(value, form):
+    """Returns a value as a string, `""` for `None`."""
     return "" if value is None else form.format(value)
 
 

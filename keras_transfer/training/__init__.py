@@ -14,7 +14,7 @@ from keras_transfer.training.gradients import train_step
 from keras_transfer.training.groups import LayerGroup, LayerGroups, depth_of, layer_groups, select_groups
 from keras_transfer.training.layerwise import LayerwiseOptimizer
 from keras_transfer.training.part_step import step_of_part
-from keras_transfer.training.penalties import EWC, L2SP, PenaltyLogger
+from keras_transfer.training.penalties import EWC, L2SP, Penalty, PenaltyLogger
 from keras_transfer.training.plans import (
     ChainThaw,
     GradualUnfreezing,

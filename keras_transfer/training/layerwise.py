@@ -20,7 +20,6 @@ from keras_transfer.training.groups import is_norm_or_bias, layer_groups
 from keras_transfer.training.penalties import Penalty
 from keras_transfer.training.rates import (
     RateGroup,
-    check_paths,
     check_pattern,
     groups_of,
     have_same_paths,
@@ -142,8 +141,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         weights, starts = {}, {}
         if isinstance(model, keras.layers.Layer):
             parts = layer_groups(model, groups)
-            if penalty is not None:
-                check_paths(parts)
             self.groups = rate_groups(parts, decay, rates, [] if penalty is None else penalty.select(parts))
             weights = _by_path(model, parts, self.groups)
             starts = {} if penalty is None else _starts(model, weights, self.groups, penalty)
@@ -423,15 +420,15 @@ def _starts(model, weights, groups, penalty):
     of_adapters = {}
     if penalty.penalizes_new_weights:
         adapters = [layer for layer, _ in layers_within(model) if isinstance(layer, Adapter)]
-        of_adapters = {weight.path: value for layer in adapters for weight, value in layer.starts()}
+        of_adapters = {id(weight): value for layer in adapters for weight, value in layer.starts()}
     found = {}
     for group in groups:
         paths = [path for path in group.paths if path in weights and penalty.includes(weights[path])]
         if group.has_start:
             found |= {path: ops.convert_to_numpy(weights[path]).copy() for path in paths}
         else:
-            group.starts = [path for path in paths if path in of_adapters]
-            found |= {path: of_adapters[path] for path in group.starts}
+            group.starts = [path for path in paths if id(weights[path]) in of_adapters]
+            found |= {path: of_adapters[id(weights[path])] for path in group.starts}
     return found
 
 

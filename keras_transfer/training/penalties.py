@@ -223,11 +223,18 @@ class EWC(Penalty):
 
     def select(self, groups):
         chosen = list(groups) if self.groups is None else select_groups(groups, self.groups)
-        known, paths = set(), []
+        known, paths, covered = set(), [], []
         for group in chosen:
             paths += [weight.path for weight in group.variables]
-            if any(self._values(weight) is not None for weight in group.variables):
-                known.add(group.name)
+            found = [weight.path for weight in group.variables if self._values(weight) is not None]
+            covered += found
+            known |= {group.name} if found else set()
+        shared = sorted({path for path in covered if covered.count(path) > 1})
+        rule = (
+            "The weights in `fisher` must have unique paths, which the heads of several tasks do not have. Pass "
+            "`groups='pretrained'`, or use unique layer names."
+        )
+        expect(not shared, rule, duplicates=shared)
         rule = f"`fisher` must contain at least one weight of the layer groups. Expected some of {paths}."
         expect(self.fisher is None or known, rule, fisher=list(self.fisher or ()))
         if self.groups is not None:

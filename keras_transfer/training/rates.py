@@ -64,19 +64,6 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
     ]
 
 
-def check_paths(groups):
-    """Raises a `ValueError` if two weights of `LayerGroups` have the same path."""
-    owners = {}
-    for group in groups:
-        for path in (variable.path for variable in group.variables):
-            if path in owners:
-                raise ValueError(
-                    "With a `penalty`, each weight must have a unique path. Use unique layer names. Received: "
-                    f"{path!r} in {owners[path]!r} and in {group.name!r}"
-                )
-            owners[path] = group.name
-
-
 def _numbering():
     """Returns a function that returns a path unchanged the first time, and later with a number appended."""
     counts = collections.Counter()

@@ -228,7 +228,7 @@ def test_a_file_with_runs_of_other_settings_or_of_something_else_is_refused_and_
     assert file.read_bytes() == before
     for content in (b"a line\n", b"no line", before + b"[]\n", before + before):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="must be a new file, or one that `compare` wrote"):
+        with pytest.raises(ValueError, match="must be a new file, or one that an experiment wrote"):
             compare(make_model, DATA, method, seeds=1, results=file, verbose=0)
         assert file.read_bytes() == content
 

@@ -32,6 +32,10 @@ def values(model):
     return [keras.ops.convert_to_numpy(weight).copy() for weight in model.weights]
 
 
+def values_of(weights):
+    return [np.array(weight) for weight in weights]
+
+
 def head_of(task):
     shared = {id(weight) for weight in task.encoder.weights}
     return [weight for weight in task.weights if id(weight) not in shared]
@@ -258,6 +262,48 @@ def test_stages_unfreeze_the_shared_encoder_in_the_middle_of_an_epoch():
 
     model.fit(FIT, batch_size=8, callbacks=[stages, Watch()], verbose=0)
     assert seen[:2] == [False, False] and all(seen[2:])
+
+
+def test_a_penalty_pulls_each_head_on_its_own_although_their_weights_have_the_same_paths(tmp_path):
+    def trained(penalty=None):
+        model = model_of()
+        before = {name: [np.array(weight) for weight in head_of(task)] for name, task in model.tasks.items()}
+        optimizer = kt.optimizers.LayerwiseOptimizer(keras.optimizers.SGD(0.1), model, penalty=penalty)
+        model.compile(optimizer, run_eagerly=True)
+        model.fit(FIT, batch_size=24, steps_per_epoch=1, verbose=0)
+        return model, before
+
+    (plain, before), (model, _) = trained(), trained(kt.adaptation.L2SP(0.5, new_strength=0.2))
+    assert {weight.path for weight in head_of(model.tasks["mood"])} & {
+        weight.path for weight in head_of(model.tasks["length"])
+    }
+    for name in model.tasks:
+        theirs, ours = (values_of(head_of(each.tasks[name])) for each in (plain, model))
+        moved = difference(theirs, before[name]) > 0
+        expected = [head - 0.1 * 0.2 * start * moved for head, start in zip(theirs, before[name])]
+        assert difference(ours, expected) < 1e-6
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (model, loaded):
+        keras.utils.set_random_seed(3)
+        each.fit(FIT, batch_size=24, steps_per_epoch=2, verbose=0)
+    assert difference(values(loaded), values(model)) < 1e-6
+
+
+def test_ewc_protects_the_encoder_of_several_tasks_and_needs_to_know_that_it_is_the_encoder():
+    model = model_of()
+    fisher = kt.adaptation.estimate_fisher(model.tasks["mood"], TEXTS[:2], seed=0)
+
+    def made(**options):
+        penalty = kt.adaptation.EWC(fisher, 1e4, **options)
+        return kt.optimizers.LayerwiseOptimizer("sgd", model, penalty=penalty)
+
+    assert "pass `groups='pretrained'`" in message(made)
+    start = values(model.encoder)
+    model.compile(made(groups="pretrained"), run_eagerly=True)
+    model.fit(FIT, batch_size=8, verbose=0)
+    assert 0 < difference(values(model.encoder), start) < 1
+    assert model.optimizer.penalty_value() > 0
 
 
 # === Adapters ===

@@ -146,10 +146,9 @@ def test_weights_of_the_same_path_have_the_rates_of_their_groups(frozen):
     other = LayerwiseOptimizer.from_config(optimizer.get_config())
     with pytest.raises(ValueError, match=f"same path.*Expected: {len(expected)} weights. Received: 4 weights"):
         other.build(twins().trainable_weights[:4])
-    with pytest.raises(
-        ValueError, match="With a `penalty`, each weight must have a unique path.*'low/kernel' in 'low' and in 'low_1'"
-    ):
-        LayerwiseOptimizer(optimizers.SGD(1.0), model, penalty=L2SP(0.1))
+    fisher = {weight.path: np.ones(weight.shape) for weight in model.weights}
+    with pytest.raises(ValueError, match="unique paths.*`groups='pretrained'`.*'low/kernel'"):
+        LayerwiseOptimizer(optimizers.SGD(1.0), model, penalty=EWC(fisher))
 
 
 @pytest.mark.parametrize("kind", ["SGD", "AdamW", "Adafactor"])

@@ -1,0 +1,184 @@
+"""Chains of two tasks for all pairs of given tasks: which intermediate task helps which target."""
+
+import contextlib
+import functools
+import pathlib
+import tempfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.core.expect import expect
+from keras_transfer.experiments.comparison import compare, define
+from keras_transfer.experiments.comparison_plots import plot_transfer
+from keras_transfer.experiments.comparison_report import Comparison, Report, shown_score
+from keras_transfer.tasks import Task
+
+AFTER = "after "
+
+
+def transfer_matrix(
+    make_tasks: Callable[[], dict[str, Task]],
+    data: dict[str, dict[str, Any]],
+    *,
+    metrics: dict[str, Any] | None = None,
+    recipe: str | Recipe = "bert",
+    seeds: Any = 5,
+    results: Any = None,
+    verbose: int = 1,
+) -> "TransferMatrix":
+    """Trains each task alone and after each other one, and returns which intermediate task helps which target.
+
+    A chain trains an encoder on an intermediate task, and then with a new head on the target (STILTs, Phang et al.
+    2018). All runs of a target with a seed begin with the same head and read the data in the same order. The encoder of
+    a task alone begins all chains of this task, so n tasks make n * n runs for each seed.
+
+    Args:
+        make_tasks: Function without arguments that returns a dict from names to tasks over one new encoder.
+        data: Dict with `"train"`, `"validation"` and, if there is test data, `"test"`. Each is a dict from the names of
+            at least two tasks to `(x, y)` or `(x, y, sample_weight)` in memory.
+        metrics: Dict from names of tasks to a metric or its name, the score of the task. Defaults to `None`, for the
+            accuracy, as for tasks that are missing in the dict.
+        recipe: Name of a recipe, or a `Recipe` without adapters. Defaults to `"bert"`.
+        seeds: Integer or list of integers, as for `compare`. Defaults to `5`.
+        results: String or path. Folder for finished runs and the weights of their encoders, where the same call
+            continues, also with more seeds or tasks. Defaults to `None`, for no folder.
+        verbose: Integer. `1` prints a line after each run, `0` prints nothing. Defaults to `1`.
+
+    Returns:
+        A `TransferMatrix`, which prints as a table.
+
+    Raises:
+        ValueError: If an argument is invalid, or if the folder contains runs with different data or settings.
+
+    Example:
+    ```python
+    def make_tasks():
+        first = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+        second = keras_transfer.tasks.TextClassifier(first.encoder, first.preprocessor, num_classes=2)
+        return {"mood": first, "length": second}
+
+    data = {"mood": (["good", "bad"], [1, 0]), "length": (["a", "a b"], [0, 1])}
+    recipe = keras_transfer.adaptation.get_recipe("bert", epochs=1)
+    print(keras_transfer.experiments.transfer_matrix(
+        make_tasks, {"train": data, "validation": data}, recipe=recipe, seeds=1
+    ))
+    ```
+
+    Source: https://arxiv.org/abs/1811.01088
+    """
+    names, plan = check_data(data), recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
+    rule = "A chain needs a recipe without adapters, because the intermediate task changes the encoder itself."
+    expect(plan.adapters is None, rule, adapters=plan.adapters)
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()) if results is None else results)
+        encoders = folder / f"encoders-{zlib.crc32(define(plan).encode()):08x}"
+        encoders.mkdir(parents=True, exist_ok=True)
+        comparisons = {}
+        for with_chains in (False, True):  # All intermediate models come first.
+            for name in names:
+                methods, (metric, compiled) = {}, score_of_task(metrics, name)
+                for first in [name, *(other for other in names if with_chains and other != name)]:
+                    options = {"plan": plan, "encoders": encoders, "metrics": compiled}
+                    method = functools.partial(_train, **options, first=first, target=name, recipe=define(plan))
+                    methods[name if first == name else f"{name} {AFTER}{first}"] = method
+                comparisons[name] = compare(
+                    functools.partial(_task, make_tasks, name),
+                    {part: tasks[name] for part, tasks in data.items()},
+                    methods,
+                    seeds=seeds,
+                    metric=metric,
+                    metrics=compiled,
+                    results=folder / f"{name}.jsonl",
+                    verbose=verbose,
+                )
+    return TransferMatrix(comparisons)
+
+
+def check_data(data):
+    """Returns the names of the tasks in the data of an experiment."""
+    rule = "`data` must be a dict with 'train', 'validation' and perhaps 'test', each with the same names of two tasks."
+    is_right = isinstance(data, dict) and {"train", "validation"} <= data.keys() <= {"train", "validation", "test"}
+    expect(is_right and all(isinstance(part, dict) for part in data.values()), rule, data)
+    names = {name: list(part) for name, part in data.items()}
+    expect(len(data["train"]) > 1 and len({frozenset(part) for part in data.values()}) == 1, rule, **names)
+    return names["train"]
+
+
+def score_of_task(metrics, name):
+    """Returns the name of the score of a task, and the metrics with which the task is compiled."""
+    metric = (metrics or {}).get(name)
+    return ("accuracy", "auto") if metric is None else (getattr(metric, "name", metric), [metric])
+
+
+def _task(make_tasks, name):
+    return make_tasks()[name]
+
+
+def _train(model, train, validation, seed, callbacks, *, plan, encoders, metrics, first, target, recipe):
+    """Trains a target on the encoder that the task `first` has trained, or alone, and then keeps its encoder."""
+    path = encoders / f"{first}-{seed}.weights.h5"
+    if first != target:
+        model.encoder.load_weights(path)
+    x, y, sample_weight = (*train, None)[:3]
+    options = {"recipe": plan, "metrics": metrics, "callbacks": callbacks}
+    fine_tune(model, x, y, sample_weight=sample_weight, **options, verbose=0)
+    if first == target:
+        model.encoder.save_weights(path)
+
+
+class TransferMatrix(Report):
+    """The scores of tasks alone and after others, which `transfer_matrix` returns.
+
+    Args:
+        comparisons: Dict from names of targets to `Comparison`s, whose baseline is the target alone.
+
+    Attributes:
+        comparisons: The argument.
+        rows: List of dicts, those of all comparisons, each with the name of its `target`.
+        pairs: List of tuples: the names of a target and of an intermediate task, and the row of both.
+        helps: Dict from names of targets to lists of the tasks that improve them, with intervals that exclude 0.
+    """
+
+    title, index = "Transfer matrix", ("target", "method")
+
+    def __init__(self, comparisons: dict[str, Comparison]) -> None:
+        self.comparisons = comparisons
+        self.rows = [{"target": name, **row} for name, found in comparisons.items() for row in found.rows]
+        chains = [row for row in self.rows if row["difference"] is not None]
+        self.pairs = [(row["target"], row["method"].removeprefix(f"{row['target']} {AFTER}"), row) for row in chains]
+        self.helps: dict[str, list[str]] = {name: [] for name in comparisons}
+        for name, first, row in self.pairs:
+            gain = row["difference"] * (1 if comparisons[name].mode == "max" else -1)
+            if row["difference_interval"] is not None and gain > row["difference_interval"]:
+                self.helps[name].append(first)
+
+    def plot(self) -> Any:
+        """Plots the differences from the targets alone as a matrix, in which blue is better.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        return plot_transfer(self)
+
+    def _cells(self):
+        cells = {}
+        for name, comparison in self.comparisons.items():
+            part, alone = comparison.parts[-1], comparison.rows[0]
+            score = shown_score(alone[part], alone[f"{part}_interval"])
+            cells[name] = {"target": name, "metric": comparison.metric, "alone": score}
+            cells[name] |= {f"{AFTER}{first}": "" for first in self.comparisons}
+        for name, first, row in self.pairs:
+            star = " *" if first in self.helps[name] else ""
+            cells[name][f"{AFTER}{first}"] = shown_score(row["difference"], row["difference_interval"], "+") + star
+        return [*next(iter(cells.values()))], [[*row.values()] for row in cells.values()]
+
+    def _notes(self):
+        count = self.rows[0]["seeds"]
+        interval = f"±: 95% t interval over {count} seeds. *: better, and the interval excludes 0."
+        notes = ["after: difference from the target alone, over the same seeds."]
+        return [*notes, interval if count > 1 else "1 seed: no intervals."]
