@@ -31,6 +31,7 @@ from keras_transfer.adaptation.pruning import Importance, head_importance, prune
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
 from keras_transfer.adaptation.slices import SliceClassifier
+from keras_transfer.adaptation.sparsity import Movement, WeightPruning
 from keras_transfer.adaptation.static_tables import static_embeddings
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
 from keras_transfer.adaptation.weak_supervision import WeakLabels, apply_labeling_functions, combine_votes
@@ -77,6 +78,7 @@ __all__ = [
     "LayerGroup",
     "LayerGroups",
     "LoRA",
+    "Movement",
     "PALs",
     "Parallel",
     "Pfeiffer",
@@ -87,6 +89,7 @@ __all__ = [
     "SliceClassifier",
     "Soup",
     "WeakLabels",
+    "WeightPruning",
     "add_adapters",
     "apply_labeling_functions",
     "cache_features",

@@ -1,6 +1,6 @@
 """Pruning that makes a task smaller: heads, neurons and blocks are left out of a copy of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -133,7 +133,7 @@ def prune(
 
     Args:
         task: `Task` with an encoder-only Transformer of this library, such as BERT. Heads with relative positions of
-            their own (MPNet, XLNet) cannot be pruned, but neurons and blocks can.
+            their own (MPNet, T5) cannot be pruned, but neurons and blocks can.
         heads: Float from 0 to below 1, the fraction of heads to cut, or a dict from blocks to lists of their heads,
             both numbered from 0. Defaults to `0.0`.
         neurons: The same for feed-forward neurons. Defaults to `0.0`.
@@ -164,61 +164,54 @@ def prune(
     blocks = _blocks_of(task)
     layers = list(range(len(blocks)) if layers is None else layers)
     expect(max(layers) < len(blocks), f"`layers` must be blocks from 0 to {len(blocks) - 1}.", layers=layers)
-    sizes: dict[str, Any] = {"num_layers": len(layers)}
-    counts = {
-        "heads": [block.attention.num_heads for block in blocks],
-        "neurons": [block.feed_forward.intermediate_dim for block in blocks],
-    }
-    kept = {}
-    for kind, amount in {"heads": heads, "neurons": neurons}.items():
-        scores = None if importance is None else getattr(importance, kind)
-        kept[kind] = _kept(kind, amount, counts[kind], layers, scores, per_block)
-    for kind, name in {"heads": "num_heads", "neurons": "intermediate_dim"}.items():
-        if isinstance(task.encoder.settings[name], (list, tuple)) or kept[kind]:
-            found = [len(kept[kind].get(layer, range(counts[kind][layer]))) for layer in layers]
-            sizes[name] = found if len(set(found)) > 1 or kind == "heads" else found[0]
-    if kept["heads"]:
-        check_heads(task.encoder)
+    kinds, encoder = {type(block.attention) for block in blocks}, task.encoder
+    plain = kinds <= {MultiHeadAttention, DisentangledAttention} and not hasattr(encoder.block_inputs, "num_heads")
+    rule = f"The heads of a `{type(encoder).__name__}` have further weights. Prune its neurons or layers instead."
+    expect(plain or not heads, rule, attention=[kind.__name__ for kind in kinds], block_inputs=encoder.block_inputs)
+
+    counts = [block.attention.num_heads for block in blocks], [block.feed_forward.intermediate_dim for block in blocks]
+    scores = importance or (None, None)
+    kept_heads = _kept("heads", heads, counts[0], layers, scores[0], per_block)
+    kept_neurons = _kept("neurons", neurons, counts[1], layers, scores[1], per_block)
+    config = {**task.get_config(), "frozen": [], "preprocessor": task.preprocessor}
+    sizes = config["encoder"]["config"]
+    sizes["num_layers"], sizes["intermediate_dim"] = len(layers), [len(kept_neurons[layer]) for layer in layers]
+    if len(set(sizes["intermediate_dim"])) == 1:
+        sizes["intermediate_dim"] = sizes["intermediate_dim"][0]
+    if heads or isinstance(sizes["num_heads"], (list, tuple)):
+        sizes["num_heads"] = [len(kept_heads[layer]) for layer in layers]
         sizes["head_dim"] = blocks[0].attention.head_dim
-    places = {}
+    remain = {}
     for layer in layers:
-        places |= _places(blocks[layer], *(kept[kind].get(layer) for kind in kept))
+        remain |= _remaining(blocks[layer], kept_heads[layer], kept_neurons[layer])
 
     def value_of(old, _):
-        axis, indices = places.get(id(old), (0, None))
+        axis, indices = remain.get(id(old), (0, None))
         value = ops.convert_to_numpy(old)
         return value if indices is None else np.take(value, indices, axis)
 
-    config = {**task.get_config(), "frozen": [], "preprocessor": task.preprocessor}
-    config["encoder"]["config"] |= sizes
     return remade(task, config, value_of, layers)
 
 
-def remade(task: Task, config: Mapping, value_of: Callable, layers: Sequence | None = None) -> Task:
-    """Returns a task made from another config, with the values that a function makes of the weights of a task.
+def remade(task, config, value_of, layers=None):
+    """Returns a task made of a config, whose weights are `value_of(old, new)` of those of a task.
 
     Args:
-        task: `Task` with an encoder of this library.
-        config: Dict. Config of the new task.
-        value_of: Function from a weight of the task and the new one to an array.
-        layers: List of the blocks of the task in place of those of the new one. Defaults to `None`, all blocks.
+        layers: List of the blocks of `task` that those of the new one replace. Defaults to `None`, all.
     """
-    new = type(task).from_config(config)
-    blocks = task.encoder.blocks
+    new, blocks = type(task).from_config(config), task.encoder.blocks
     kept = {} if layers is None else {own.name: blocks[i] for own, i in zip(new.encoder.blocks, layers, strict=True)}
     rule = "The blocks must be of the same kind as those at their new places."
-    kinds = [[_kind(block) for block in part] for part in (new.encoder.blocks[: len(kept)], kept.values())]
+    kinds = [
+        [(type(block), block.attention.causal, block.attention.window) for block in part]
+        for part in (new.encoder.blocks[: len(kept)], kept.values())
+    ]
     expect(kinds[0] == kinds[1], rule, layers=layers)
     weights = by_path(task.weights)
     for name, weight in by_path(new.weights).items():
         parts = [kept[part].name if part in kept else part for part in name.split("/")]
         weight.assign(value_of(weights["/".join(parts)], weight))
     return new
-
-
-def _kind(block):
-    """Returns what distinguishes a block from others of an encoder besides its weights."""
-    return type(block), block.attention.causal, block.attention.window
 
 
 def _blocks_of(task):
@@ -233,55 +226,38 @@ def _blocks_of(task):
     return blocks
 
 
-def check_heads(encoder):
-    """Raises a `ValueError` if heads of an encoder have more weights than their part of four kernels."""
-    kinds = {type(block.attention) for block in encoder.blocks}
-    plain = kinds <= {MultiHeadAttention, DisentangledAttention} and not hasattr(encoder.block_inputs, "num_heads")
-    rule = f"The heads of a `{type(encoder).__name__}` have further weights. Prune its neurons or layers instead."
-    expect(plain, rule, attention=[kind.__name__ for kind in kinds], block_inputs=encoder.block_inputs)
-
-
 def _kept(kind, amount, counts, layers, scores, per_block):
-    """Returns a dict from blocks to the indices of the heads or neurons that remain, without blocks that keep all."""
+    """Returns the indices of the heads or neurons that remain of each block, as a list or a dict."""
     if isinstance(amount, Mapping):
         for block, cut in amount.items():
             expect(block in range(len(counts)), f"Blocks are numbered from 0 to {len(counts) - 1}.", block=block)
             wrong, last = [index for index in cut if index not in range(counts[block])], counts[block] - 1
             expect(not wrong, f"The {kind} of block {block} are numbered from 0 to {last}.", **{kind: wrong})
             expect(len(set(cut)) <= last, f"At least one of the {kind} of block {block} must remain.", **{kind: cut})
-        return {block: np.setdiff1d(np.arange(counts[block]), cut) for block, cut in amount.items() if len(cut)}
+        return [np.setdiff1d(np.arange(count), amount.get(block, ())) for block, count in enumerate(counts)]
     if amount == 0:
-        return {}
+        return [np.arange(count) for count in counts]
     rule = f"A fraction of {kind} requires the `importance` of this task. Call `head_importance(task, texts, labels)`."
     expect(scores is not None and [len(each) for each in scores] == counts, rule, importance=scores)
-    scores = [np.array(scores[layer], "float64") / max(np.linalg.norm(scores[layer]), 1e-30) for layer in layers]
-    groups = [[place] for place in range(len(layers))] if per_block else [range(len(layers))]
-    for each in scores:
+    values = {layer: np.array(scores[layer], "float64") for layer in layers}
+    for each in values.values():
+        each /= max(np.linalg.norm(each), 1e-30)
         each[each.argmax()] = np.inf  # It remains.
     kept = {}
-    for group in groups:
-        found = np.concatenate([scores[place] for place in group])
-        cut = min(round(amount * len(found)), len(found) - len(group))
-        remains = np.ones(len(found), bool)
-        remains[np.argsort(found, kind="stable")[:cut]] = False
-        ends = np.cumsum([len(scores[place]) for place in group])[:-1]
-        kept |= {layers[place]: np.flatnonzero(part) for place, part in zip(group, np.split(remains, ends))}
+    for group in [[layer] for layer in layers] if per_block else [layers]:
+        found = np.concatenate([values[layer] for layer in group])
+        cut = np.argsort(found, kind="stable")[: min(round(amount * len(found)), len(found) - len(group))]
+        remains = np.split(~np.isin(np.arange(len(found)), cut), np.cumsum([counts[layer] for layer in group])[:-1])
+        kept |= {layer: np.flatnonzero(part) for layer, part in zip(group, remains)}
     return kept
 
 
-def _places(block, heads, neurons):
+def _remaining(block, heads, neurons):
     """Returns a dict from the ids of the weights of a block to the axis and the indices that remain of them."""
-    attention, feed_forward, cuts = block.attention, block.feed_forward, []
-    if heads is not None:
-        dim, parts = attention.head_dim, attention.num_heads * np.arange(3)  # Queries, keys and values.
-        columns = (np.concatenate([part + heads for part in parts])[:, None] * dim + np.arange(dim)).ravel()
-        cuts += [(attention.query_key_value, -1, columns)]
-        cuts += [(attention.output_dense, 0, columns[: len(heads) * dim])]
-    if neurons is not None:
-        inner = [getattr(feed_forward, name) for name in ("gate", "inner") if hasattr(feed_forward, name)]
-        cuts += [*((dense, -1, neurons) for dense in inner), (feed_forward.outer, 0, neurons)]
-    return {
-        id(weight): (axis, indices)
-        for dense, axis, indices in cuts
-        for weight in (dense.weights if axis == -1 else [dense.kernel])
-    }
+    attention, feed_forward = block.attention, block.feed_forward
+    columns = np.arange(attention.query_key_value.kernel.shape[-1]).reshape(3, attention.num_heads, -1)[:, heads]
+    rows = columns[0].ravel()
+    cuts = [(attention.query_key_value, -1, columns.ravel()), (feed_forward.inner, -1, neurons)]
+    cuts += [(feed_forward.gate, -1, neurons)] if hasattr(feed_forward, "gate") else []
+    found = {id(weight): (axis, indices) for dense, axis, indices in cuts for weight in dense.weights}
+    return found | {id(attention.output_dense.kernel): (0, rows), id(feed_forward.outer.kernel): (0, neurons)}

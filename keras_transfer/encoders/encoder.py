@@ -25,6 +25,7 @@ _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
 
 _POOLED_KEYS = ("pooled_output",)
 _HIDDEN_KEYS = ("encoder_outputs",)
+OF_BLOCKS = ("head_dim", "layer_drop")  # Settings that every `TransformerStack` accepts in `**kwargs`.
 
 
 @dataclasses.dataclass
@@ -144,8 +145,7 @@ def constructor_settings(arguments):
     """Returns the `settings` of an `Encoder`, the constructor's own arguments, from `locals()` at its start."""
     own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "kwargs", "__class__")
     settings = {name: value for name, value in arguments.items() if name not in own}
-    further = arguments["kwargs"] if "num_heads" in settings else {}  # All Transformers have these.
-    return settings | {name: further.pop(name) for name in ("head_dim", "layer_drop") if name in further}
+    return settings | {name: arguments["kwargs"][name] for name in OF_BLOCKS if name in arguments.get("kwargs", ())}
 
 
 class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model, metaclass=NamesElsewhere):

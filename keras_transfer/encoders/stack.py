@@ -256,17 +256,30 @@ class TransformerStack(Encoder):
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
+            `num_heads` and `intermediate_dim` may be lists, with a number for each block.
         token_embedding: Layer from token ids to vectors, to which those of positions, segments and languages are added.
         blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0.
         further_inputs: Tuple of strings, names of further inputs of any of these encoders: `"attention_mask"`
             `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
             `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ...
+        head_dim, layer_drop: The width of a head, and the rate at which a training step skips a block. The subclass has
+            passed them to its blocks, as two of the `settings`.
         **options: The other layers of `StackLayers`, and `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
     """
 
     def __init__(
-        self, settings, token_embedding, blocks, *, segment_ids=True, further_inputs=(), dtype=None, **options
+        self,
+        settings,
+        token_embedding,
+        blocks,
+        *,
+        segment_ids=True,
+        further_inputs=(),
+        head_dim=None,
+        layer_drop=0.0,
+        dtype=None,
+        **options,
     ):
         further_layers = {name: options.pop(name) for name in _FURTHER_LAYERS if name in options}
         layers = StackLayers(token_embedding, blocks, **further_layers, dtype=dtype)

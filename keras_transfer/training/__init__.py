@@ -22,7 +22,7 @@ from keras_transfer.training.plans import (
     SequentialUnfreezing,
     StagedTraining,
 )
-from keras_transfer.training.progress import RunCallback
+from keras_transfer.training.progress import RunCallback, sync
 from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate
 from keras_transfer.training.schedules import (
     InverseSquareRoot,

@@ -15,6 +15,9 @@ PAGES = {
     "adaptation/regularization": lambda names: names["second"].optimizer.penalty.strength == 1e5,
     "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
     "adaptation/distillation": lambda names: len(names["history"].epoch) == 20,
+    "adaptation/pruning": lambda names: (
+        names["small"].encoder.head_dim == names["every_second"].encoder.hidden_dim // 12
+    ),
     "adaptation/static_embeddings": lambda names: names["trained"].encoder.hidden_dim == 128,
     "adaptation/slices": lambda names: names["model"].slices == ["how", "no question word"],
     "adaptation/resuming": lambda names: names["model"].history.epoch == [2],
@@ -26,6 +29,7 @@ SIX_BLOCKS = {
     "adaptation/unfreezing",
     "adaptation/cached_features",
     "adaptation/distillation",
+    "adaptation/pruning",
 }  # name upper blocks
 WIDE = {"adaptation/static_embeddings"}  # Its vectors are wider than those of the small encoder.
 

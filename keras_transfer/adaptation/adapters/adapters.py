@@ -22,7 +22,7 @@ from keras_transfer.encoders import (
     UniLM,
     is_backbone,
 )
-from keras_transfer.keras_internals import set_trainable, trainer
+from keras_transfer.keras_internals import could_train, set_trainable, trainer
 from keras_transfer.layers import WeightSlot, check_kernel
 from keras_transfer.tasks import MultiTask, Task
 from keras_transfer.training import layer_groups
@@ -60,6 +60,7 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes to dense layers
             - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes to attention
             - `"bitfit"`, `"copies:pooler"`: copies of biases, and of whole layers
+            - `"movement"`: masks over the weights of dense layers, for pruning
             Arguments can be abbreviated to their first letters (`"lora:r=8"`).
         name: String. Name of the adapters. A model can have several, under different names. The last one is active.
             Defaults to `"default"`. Each task of a `MultiTask` gets adapters of its own, under the name of the task.
@@ -382,7 +383,7 @@ def _changed(model, encoder):
         model.head_adapters.remember()
         model.head_adapters.compile_again |= model.compiled
     active = [weight for name in active for weight in adapter_weights(encoder, name).values()]
-    chosen = _ids((*head, *active))
+    chosen = _ids((*head, *active)) & _ids(could_train(model))
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
     if isinstance(model, Task):
         model.head_adapters.trained = _ids(model.trainable_weights)

@@ -34,8 +34,8 @@ class GPTEncoder(TransformerStack):
         speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
             embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"attention_mask"` or `"positions"`.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`; `layer_drop` and `head_dim` of blocks;
+            and `further_inputs`, a tuple of the names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 

@@ -32,8 +32,8 @@ class BertEncoder(TransformerStack):
         layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"attention_mask"` or `"positions"`.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`; `layer_drop` and `head_dim` of blocks;
+            and `further_inputs`, a tuple of the names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids`, `segment_ids` (unless `num_segments=0`) and `padding_mask`, each `[batch, length]`.
 

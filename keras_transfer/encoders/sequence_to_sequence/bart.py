@@ -39,8 +39,8 @@ class BartEncoder(TransformerStack):
         positions: String, `"learned"` as in BART, or `"sinusoidal"`. Defaults to `"learned"`.
         embeddings_norm: Boolean. Whether there is a norm after the embeddings. Defaults to `True`.
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"attention_mask"` or `"positions"`.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`; `layer_drop` and `head_dim` of blocks;
+            and `further_inputs`, a tuple of the names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 

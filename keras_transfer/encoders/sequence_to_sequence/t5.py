@@ -35,8 +35,8 @@ class T5Encoder(TransformerStack):
         layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-6`.
         initializer_factor: Float. Factor of the initial weights. Defaults to `1.0`.
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
-            names of further inputs: `"attention_mask"` or `"positions"`.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`; `layer_drop` of its blocks;
+            and `further_inputs`, a tuple of the names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
