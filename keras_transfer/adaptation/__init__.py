@@ -30,9 +30,11 @@ from keras_transfer.adaptation.merging import Soup, combine_adapters, greedy_sou
 from keras_transfer.adaptation.pruning import Importance, head_importance, prune
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
+from keras_transfer.adaptation.self_training import augment_texts, self_train
 from keras_transfer.adaptation.slices import SliceClassifier
 from keras_transfer.adaptation.sparsity import Movement, WeightPruning
 from keras_transfer.adaptation.static_tables import static_embeddings
+from keras_transfer.adaptation.unlabeled import CVT, UDA, VAT, fit_with_unlabeled
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
 from keras_transfer.adaptation.weak_supervision import WeakLabels, apply_labeling_functions, combine_votes
 from keras_transfer.core.door import open_door
@@ -62,9 +64,12 @@ from keras_transfer.adaptation.adapters.kind import KINDS
 from keras_transfer.adaptation.recipe import RECIPES, STEPS, enough_epochs, steps_of
 
 __all__ = [
+    "CVT",
     "EWC",
     "IA3",
     "L2SP",
+    "UDA",
+    "VAT",
     "AttentionScores",
     "BitFit",
     "Compacter",
@@ -92,12 +97,14 @@ __all__ = [
     "WeightPruning",
     "add_adapters",
     "apply_labeling_functions",
+    "augment_texts",
     "cache_features",
     "combine_adapters",
     "combine_votes",
     "distill",
     "estimate_fisher",
     "fine_tune",
+    "fit_with_unlabeled",
     "freeze",
     "freeze_to",
     "get_recipe",
@@ -113,6 +120,7 @@ __all__ = [
     "sample_pairs",
     "save_adapters",
     "select_groups",
+    "self_train",
     "set_active_adapter",
     "setfit",
     "static_embeddings",

@@ -10,7 +10,7 @@ from keras_transfer.training.fitting import epochs_of_steps, fit_in_run
 from keras_transfer.training.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.training.fused_adamw import FusedAdamW
 from keras_transfer.training.generation_metrics import GenerationMetrics
-from keras_transfer.training.gradients import train_step
+from keras_transfer.training.gradients import gradient_of, train_step
 from keras_transfer.training.groups import LayerGroup, LayerGroups, depth_of, layer_groups, select_groups
 from keras_transfer.training.layerwise import LayerwiseOptimizer
 from keras_transfer.training.part_step import step_of_part

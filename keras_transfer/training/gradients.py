@@ -1,4 +1,4 @@
-"""Gradients on TensorFlow: only for trainable weights, and summed if a token occurs several times in a batch."""
+"""Gradients on TensorFlow, only for trainable weights and summed for each token, and those within a step."""
 
 import warnings
 
@@ -63,3 +63,24 @@ def train_step(model, data, weight_of, weights=None, weigh=lambda loss: loss):
     if own is not None:
         x, y, y_pred, sample_weight = first_rows((x, y, y_pred, sample_weight), own)
     return model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+
+def gradient_of(function, values):
+    """Returns the gradient of a function of a tensor at some values, within a training step on any backend.
+
+    The function returns a scalar, and changes no variable.
+    """
+    if keras.backend.backend() == "tensorflow":
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            found = function(values)
+        return tape.gradient(found, values)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(function)(values)
+    import torch
+
+    with torch.enable_grad():
+        values = values.detach().requires_grad_()
+        return torch.autograd.grad(function(values), values)[0]

@@ -1,5 +1,6 @@
 """The code of the pages in `docs/adaptation` runs."""
 
+import numpy as np
 import pytest
 
 import keras_transfer as kt
@@ -42,6 +43,17 @@ def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, request, eagerly
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
     assert PAGES[page](run_page(f"{page}.md"))
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_unlabeled_text_runs(monkeypatch, small_minilm, eagerly):
+    def of_all(probabilities, threshold, balanced):
+        return np.arange(len(probabilities)), probabilities.argmax(axis=1)  # The small model is never sure.
+
+    monkeypatch.setattr(kt.adaptation.self_training, "confident", of_all)
+    few_questions(monkeypatch, 8)
+    names = run_page("adaptation/unlabeled_text.md")
+    assert len(names["accuracies"]) == 2 and "unlabeled_loss" in names["history"].history
 
 
 @pytest.mark.docs

@@ -1,0 +1,304 @@
+"""Texts without labels: each loss against its formula, what trains, what stays as it was, and mistakes."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transfer.adaptation import CVT, UDA, VAT, augment_texts, fit_with_unlabeled, get_recipe, self_train
+from keras_transfer.adaptation.self_training import confident
+from keras_transfer.adaptation.unlabeled import AnnealedSignal, Unlabeled
+from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.tasks import TextClassifier, TextRegressor, TokenClassifier
+from keras_transfer.training import gradient_of
+from tests.errors import check_errors
+from tests.tasks import tiny
+
+TEXTS, LABELS = ["good a b c d", "bad", "a good", "bad b c"], ["good", "bad", "good", "bad"]
+MORE, NAMES = ["a b good", "c d bad e", "good f", "bad g h"], ["bad", "good"]
+
+
+def classifier(num_layers=2, cls=TextClassifier, **options):
+    """A task whose outputs differ clearly between texts."""
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(num_layers=num_layers, initializer_range=0.3)
+    return cls(encoder, tiny.preprocessor(), **{"label_names": NAMES, "dropout": 0.0, **options})
+
+
+def tagger(**options):
+    return classifier(cls=TokenClassifier, **options)
+
+
+def weights_of(model):
+    return [ops.convert_to_numpy(weight) for weight in model.weights]
+
+
+def softmax(values):
+    values = np.exp(values - values.max(axis=-1, keepdims=True))
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+def divergence(target, own):
+    p, q = (softmax(np.asarray(logits, "float64")) for logits in (target, own))
+    return np.sum(p * np.log(p / q), axis=-1)
+
+
+def loss_of(task, method, texts=MORE, optimizer=None):
+    """The loss of one step of the unlabeled task alone, over all texts."""
+    data = task.dataset(texts, task.labels.placeholders(texts), batch_size=len(texts))
+    part = Unlabeled(task, method)
+    part.compile(optimizer or keras.optimizers.SGD(0.0))
+    return part.fit(method._rows(task, texts, data), verbose=0).history["loss"][0]
+
+
+def train(task, method, texts=TEXTS, labels=LABELS, more=MORE, **options):
+    options = {"batch_size": 4, "steps_per_epoch": 6, "optimizer": keras.optimizers.SGD(0.1), "verbose": 0, **options}
+    return fit_with_unlabeled(task, texts, labels, more, method=method, **options)
+
+
+# === Each loss ===
+
+
+@pytest.mark.core
+def test_uda_learns_from_sharpened_answers_of_which_the_task_is_sure(eagerly):
+    task, changed = classifier(), TEXTS[::-1]
+    target, own = task.predict(MORE, verbose=0), task.predict(changed, verbose=0)
+    best = np.sort(softmax(target).max(axis=1))
+    threshold = float(best[1:3].mean())
+    expected = np.sum(divergence(target / 0.4, own) * (softmax(target).max(axis=1) > threshold)) / 4
+    assert loss_of(task, UDA(changed, threshold=threshold)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("schedule", "share"), [("linear", 0.4), ("log", 1 - np.exp(-2)), ("exp", np.exp(-3))])
+def test_annealing_leaves_out_labels_that_are_more_probable_than_a_threshold(schedule, share):
+    random = np.random.default_rng(0)
+    logits, labels = random.normal(size=(50, 3), scale=2).astype("float32"), random.integers(0, 3, 50)
+    right = softmax(logits)[np.arange(50), labels]
+    counts = right <= share * (1 - 1 / 3) + 1 / 3
+    loss = AnnealedSignal(schedule, steps=10)
+    loss.iterations = 4
+    assert 0 < counts.sum() < 50
+    assert float(loss(labels, logits)) == pytest.approx(-np.log(right[counts]).mean(), rel=1e-5)
+
+
+@pytest.mark.core
+def test_the_change_of_vat_follows_the_gradient_and_its_loss_is_the_divergence(eagerly, monkeypatch):
+    keras.utils.set_random_seed(0)
+    task = tiny.of_words(["good", "bad", *"abcdef"], label_names=NAMES, dropout=0.0, pooling="mean")
+    inputs, noise = task.reader.in_one_batch(MORE), np.random.default_rng(1).normal(size=(4, 4, 4)).astype("float32")
+    monkeypatch.setattr(keras.random, "normal", lambda shape, **options: ops.convert_to_tensor(noise))
+    kernel = np.random.default_rng(2).normal(size=(4, 2)).astype("float32")
+    task.get_layer("logits").kernel.assign(kernel)
+    real = np.asarray(inputs["padding_mask"])[..., None]
+    embeddings = ops.convert_to_numpy(task.encoder.token_embedding(inputs["token_ids"]))
+    logits, count = task.predict(MORE, verbose=0), real.sum(axis=1)
+    deviation = embeddings.std(axis=-1, keepdims=True)
+
+    def of_length(vectors, length):
+        return length * vectors / np.sqrt((vectors**2).sum(axis=(1, 2), keepdims=True))
+
+    change = deviation * of_length(noise * real, 0.5)
+    moved = logits + (change * real).sum(axis=1) / count @ kernel
+    gradient = deviation * real / count[:, None] * ((softmax(moved) - softmax(logits)) @ kernel.T)[:, None]
+    change = deviation * of_length(gradient, 2.0)
+    expected = divergence(logits, logits + change.sum(axis=1) / count @ kernel).mean()
+    assert loss_of(task, VAT(epsilon=2.0, xi=0.5)) == pytest.approx(expected, rel=1e-4)
+    assert expected > 3 * divergence(logits, logits + of_length(noise * real, 0.1).sum(axis=1) / count @ kernel).mean()
+
+
+@pytest.mark.core
+def test_a_gradient_within_a_step_is_that_of_the_function():
+    values = ops.convert_to_tensor([[1.0, 2.0], [3.0, -1.0]])
+    found = gradient_of(lambda values: ops.sum(values**3), values)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), [[3.0, 12.0], [27.0, 3.0]], rtol=1e-6)
+
+
+@pytest.mark.core
+def test_the_views_of_cvt_learn_and_the_layers_above_them_do_not_move(eagerly):
+    task = classifier()
+    part = Unlabeled(task, CVT())
+    inputs = task.reader.in_one_batch(MORE)
+    part.compile(keras.optimizers.SGD(0.1))
+    view = ops.convert_to_numpy(part(inputs)["outputs"]["layer_1"])
+    expected = divergence(task.predict(MORE, verbose=0), view).mean()
+    groups = {"below": task.encoder.blocks[0], "above": task.encoder.blocks[1], "head": task.get_layer("logits")}
+    before = {name: weights_of(layer) for name, layer in groups.items()}
+    history = part.fit(task.dataset(MORE, batch_size=4), verbose=0).history
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+    moved = {name: tiny.difference(weights_of(layer), before[name]) for name, layer in groups.items()}
+    assert moved["below"] > 0 and moved["above"] == moved["head"] == 0
+
+
+def test_the_views_of_words_are_both_directions_and_the_words_before_and_after(eagerly):
+    task = tagger()
+    words = [text.split() for text in MORE]
+    part = Unlabeled(task, CVT([1], directions=True))
+    inputs, labels = task.dataset(words, [[0] * len(row) for row in words], batch_size=4)[0]
+    found = part({name: ops.convert_to_tensor(values) for name, values in inputs.items()})
+    views = {name: ops.convert_to_numpy(view) for name, view in found["outputs"].items()}
+    assert list(views) == ["forward_1", "backward_1", "future_1", "past_1"]
+    target = ops.convert_to_numpy(found["target"])
+    expected = sum(divergence(target, view)[np.asarray(labels) >= 0].mean() for view in views.values())
+    assert float(part.compute_loss(inputs, labels, found)) == pytest.approx(expected, rel=1e-5)
+    kernel, bias = weights_of(part.get_layer("future_1_logits"))
+    states = ops.convert_to_numpy(keras.Model(task.encoder.input, task.encoder.hidden_states[1])(inputs))
+    np.testing.assert_allclose(views["future_1"][:, 1:], states[:, :-1, :8] @ kernel + bias, atol=1e-5)
+
+
+# === A run ===
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("method", [UDA(threshold=0.0, annealing="linear", seed=0), VAT(), CVT()], ids=repr)
+def test_a_run_has_the_metrics_of_both_kinds_of_texts_and_the_task_is_whole_afterwards(method, tmp_path, eagerly):
+    task = classifier()
+    before, fitted = weights_of(task), train(task, method, epochs=2, validation_data=(MORE, LABELS))
+    names = {"loss", "labeled_loss", "labeled_accuracy", "unlabeled_loss"}
+    assert fitted.history.keys() == names | {"val_loss", "val_labeled_loss", "val_labeled_accuracy"}
+    assert np.isfinite(fitted.history["unlabeled_loss"]).all() and not task.compiled
+    after = weights_of(task)
+    assert len(after) == len(before) and tiny.difference(after, before) > 0
+    task.save(tmp_path / "task.keras")
+    loaded = keras.saving.load_model(tmp_path / "task.keras")
+    assert [weight.path for weight in loaded.weights] == [weight.path for weight in task.weights]
+    np.testing.assert_allclose(loaded.predict(MORE, verbose=0), task.predict(MORE, verbose=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [VAT(), CVT()], ids=repr)
+def test_a_tagger_learns_from_sentences_without_labels(method, eagerly):
+    words = [text.split() for text in TEXTS]
+    tags = [[NAMES[word == "good"] for word in row] for row in words]
+    history = train(tagger(), method, words, tags, [text.split() for text in MORE]).history
+    assert 0 < history["unlabeled_loss"][0] < np.inf
+
+
+def test_without_other_texts_the_texts_with_labels_are_perturbed(eagerly):
+    assert train(classifier(), VAT(normalized=False), more=None).history["unlabeled_loss"][0] > 0
+
+
+def test_pairs_of_texts_may_have_no_labels(eagerly):
+    assert train(classifier(), VAT(), (TEXTS, MORE), LABELS, (MORE, TEXTS)).history["unlabeled_loss"][0] > 0
+
+
+@pytest.mark.core
+def test_a_run_that_is_resumed_reaches_the_same_weights(tmp_path, eagerly):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if self.model.optimizer.iterations == 4:
+                raise KeyboardInterrupt
+
+    def run(folder, *callbacks):
+        task = classifier(num_layers=1, dropout=0.3)
+        callbacks = [*callbacks, TrainingCheckpoint(tmp_path / folder, save_every=1)]
+        options = {"callbacks": callbacks, "optimizer": keras.optimizers.Adam(0.01)}
+        train(task, VAT(), **options)
+        return weights_of(task)
+
+    expected = run("whole")
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped", Stop())
+    assert tiny.difference(run("stopped"), expected) == 0
+
+
+# === Self-training ===
+
+RECIPE = get_recipe("bert", epochs=2, batch_size=16, learning_rate=0.01)
+
+
+def self_trained(task=None, unlabeled=MORE, **options):
+    task = task or classifier(num_layers=1, dropout=0.3)
+    texts, labels = tiny.examples(16)
+    return task, self_train(task, texts, labels, unlabeled, recipe=RECIPE, verbose=0, **options)
+
+
+@pytest.mark.core
+def test_confident_rows_are_those_above_the_threshold_and_classes_may_have_equal_numbers():
+    probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.55, 0.45], [0.95, 0.05]])
+    rows, labels = confident(probabilities, 0.6)
+    assert rows.tolist() == [0, 1, 2, 4] and labels.tolist() == [0, 0, 1, 0]
+    rows, labels = confident(probabilities, 0.6, balanced=True)
+    assert rows.tolist() == [4, 0, 2, 2] and labels.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_round_trains_on_both_kinds_of_texts_from_the_first_weights_or_from_the_last(restart, monkeypatch, eagerly):
+    begun, fit = [], TextClassifier.fit
+
+    def noted(task, x, **options):
+        begun.append((weights_of(task), len(x.real), x.sample_weight))
+        return fit(task, x, **options)
+
+    monkeypatch.setattr(TextClassifier, "fit", noted)
+    _, histories = self_trained(restart=restart, threshold=0.0, weight=0.5)
+    (first, count, _), (second, both, weights) = begun
+    assert len(histories) == 2 and (count, both) == (16, 20)
+    assert weights.tolist() == [1.0] * 16 + [0.5] * 4
+    assert (tiny.difference(first, second) == 0) == restart
+
+
+def test_self_training_that_is_resumed_reaches_the_same_weights(tmp_path, monkeypatch, eagerly):
+    options, fit = {"threshold": 0.0, "augment": "word_dropout"}, TextClassifier.fit
+
+    def run(folder):
+        return weights_of(self_trained(folder=tmp_path / folder, **options)[0])
+
+    expected, counts = run("whole"), []
+
+    def stopped(*args, **kwargs):
+        counts.append(1)
+        if len(counts) == 2:
+            raise KeyboardInterrupt
+        return fit(*args, **kwargs)
+
+    monkeypatch.setattr(TextClassifier, "fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped")
+    monkeypatch.setattr(TextClassifier, "fit", fit)
+    assert tiny.difference(run("stopped"), expected) == 0
+
+
+# === Changed texts ===
+
+
+@pytest.mark.core
+def test_words_are_dropped_at_a_rate_and_a_text_keeps_one_at_least():
+    (text,) = augment_texts([" ".join("abcdefghij" * 100)], rate=0.2, seed=0)
+    assert 750 < len(text.split()) < 850
+    assert augment_texts(["a", "b"], rate=0.99, seed=0) == ["a", "b"]
+    assert augment_texts(["a", "b"], str.upper) == ["A", "B"]
+    assert augment_texts(["a", "b"], ["c", "d"]) == ["c", "d"]
+
+
+@pytest.mark.core
+def test_words_with_the_highest_score_stay_and_are_never_inserted():
+    texts = [f"the {word} of the town" for word in ("king", "mill", "end", "bell")] * 50 + ["zebra zebra zebra"]
+    found = [text.split() for text in augment_texts(texts, "tf_idf", rate=0.4, seed=0)]
+    changed = np.mean([new != old for text, words in zip(texts, found) for new, old in zip(words, text.split())])
+    assert 0.2 < changed < 0.4  # Some words are replaced with themselves.
+    assert all(words[1] == text.split()[1] for text, words in zip(texts[:-1], found))
+
+
+# === Mistakes ===
+
+WORDS = [text.split() for text in MORE]
+
+test_a_mistake_is_one_clear_error = check_errors(
+    (lambda: train(classifier(), VAT(), more=(MORE, MORE)), "both single texts ... x='texts', unlabeled='pairs'"),
+    (lambda: train(classifier(), UDA(), (TEXTS, MORE), LABELS, (MORE, MORE)), "Only single texts can be augmented"),
+    (lambda: train(classifier(), UDA(["a"])), "one text for each text ... texts=4, augment=1"),
+    (lambda: train(tagger(), UDA(), WORDS, [["good"] * len(row) for row in WORDS], WORDS), "Use `VAT` or `CVT`"),
+    (lambda: train(classifier(), CVT([3])), "from 0 to 2 ... [3]"),
+    (lambda: train(classifier(num_layers=1), CVT()), "from 0 to 1 ... at least one ... []"),
+    (lambda: train(classifier(), UDA(annealing="exp"), loss="focal"), "Leave `loss` out ... 'focal'"),
+    (lambda: train(classifier(multi_label=True), VAT()), "without `multi_label` ... multi_label=True"),
+    (lambda: train(tagger(crf=True), VAT()), "without `multi_label` ... crf=True"),
+    (
+        lambda: train(TextRegressor(tiny.encoder(), tiny.preprocessor()), VAT()),
+        "`TextClassifier` or a `TokenClassifier`",
+    ),
+    (lambda: train(classifier(), "uda"), "`UDA()`, `VAT()` or `CVT()` ... 'uda'"),
+    (lambda: self_trained(threshold=1.0), "sure of no text ... threshold=1.0, round=1"),
+    (lambda: self_trained(unlabeled=(MORE, MORE)), "form of `x` ... x='texts', unlabeled='pairs'"),
+    (lambda: self_trained(classifier(multi_label=True)), "one class of each text ... 'MultiHot'"),
+)
