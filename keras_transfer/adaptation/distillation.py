@@ -11,7 +11,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.distillation_signals import Signal, StoredLabels
+from keras_transfer.adaptation.distillation_signals import (
+    FixedTokens,
+    Signal,
+    StoredLabels,
+    divergence_of_top,
+    top_probabilities,
+)
 from keras_transfer.adaptation.pruning import prune
 from keras_transfer.core.expect import (
     FRACTION,
@@ -25,7 +31,7 @@ from keras_transfer.core.expect import (
     optional,
 )
 from keras_transfer.core.names import argument_names, check_arguments
-from keras_transfer.data import Batches, fingerprint_of, store_rows
+from keras_transfer.data import UNUSED, Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import Encoder, encode
 from keras_transfer.losses import DistillationLoss
@@ -66,6 +72,7 @@ class WeightedByStep(keras.layers.Layer):
         "a tuple `(texts, labels)` or `(texts, labels, sample_weight)`",
         lambda value: isinstance(value, tuple) and len(value) in (2, 3),
     ),
+    top_k=integer(1),
     epochs=integer(1),
 )
 def distill(
@@ -76,6 +83,7 @@ def distill(
     *,
     temperature: float = 2.0,
     alpha: Any = 0.5,
+    top_k: int = 64,
     signals: Sequence = (),
     sample_weight: Any = None,
     validation_data: Any = None,
@@ -96,8 +104,12 @@ def distill(
     student is not compiled.
 
     The outputs of the teacher are logits of the same classes, for `losses.DistillationLoss`, or numbers or vectors of
-    the same size, for the mean squared error. The two models may have different encoders and tokenizers: each prepares
-    the texts with its own preprocessor. Only signals of all tokens need the same tokens.
+    the same size, for the mean squared error. Those of a `TokenClassifier` are the logits of words. Those of a
+    `MaskedLM` are the logits of all tokens of texts in which tokens are hidden, the same ones in each epoch. Repeat the
+    texts to hide different ones.
+
+    The two models may have different encoders and tokenizers: each prepares the texts with its own preprocessor. Only
+    outputs and signals of tokens need the same tokens.
 
     Args:
         student: `Task` that learns, such as a `TextClassifier`, `TextRegressor` or `TextEmbedder`.
@@ -110,6 +122,8 @@ def distill(
             falls linearly from 1 to 0 over the run (Clark et al. 2019). A schedule weights the gradients, not the
             logged losses. Without labels, the weight is 1. 0 leaves these outputs out, also without labels.
             Defaults to `0.5`.
+        top_k: Integer. For outputs of tokens, the number of classes of a token whose probabilities are stored. The
+            others are one class. Defaults to `64`.
         signals: List of `HiddenStates`, `AttentionScores` and other `Signal`s, from which the student learns too.
             Defaults to `()`.
         sample_weight: Array of floats `[texts]`. Weights of the texts. Defaults to `None`.
@@ -132,9 +146,9 @@ def distill(
 
     Raises:
         ValueError: If the student and the teacher share weights, or are on several devices; if they have several heads,
-            different classes, or outputs of different sizes; if their outputs are those of tokens and `alpha` is not 0;
-            if texts are not in memory; if a signal has a layer that does not exist, or needs the same tokens or as many
-            heads; or if `folder` contains something else.
+            different classes, outputs of different sizes, or outputs of different tokens; if one has `crf=True` and
+            `alpha` is not 0; if texts are not in memory; if a signal has a layer that does not exist, or needs the same
+            tokens or as many heads; or if `folder` contains something else.
 
     Example:
     ```python
@@ -151,7 +165,7 @@ def distill(
     """
     check_arguments("distill", kwargs, [*argument_names(distill), *inspect.signature(keras.Model.fit).parameters])
     _check(student, teacher, alpha)
-    labels, known = _filled(labels, texts, validation_data)
+    labels, known = _filled(labels, texts, validation_data, student)
     folder, verbose = None if folder is None else pathlib.Path(folder), kwargs.get("verbose", "auto")
     parts = {"train": _read(student, teacher, texts, labels, sample_weight, batch_size, True)}
     if validation_data is not None:
@@ -159,6 +173,13 @@ def distill(
         expect(y is not None or labels is None, "`validation_data` must have labels if the texts have.", labels=y)
         parts["validation"] = _read(student, teacher, x, y, weights, batch_size, False)
     has_label = labels is not None or bool(student.labels.made_inputs)
+    of_tokens = alpha != 0 and len(student.output.shape) == 3
+    if of_tokens:
+        rule = "Outputs of tokens require the same tokens. Create the student with the preprocessor of the teacher."
+        expect(_have_same_tokens(parts), rule, student=student.preprocessor, teacher=teacher.preprocessor)
+    if of_tokens and student.labels.made_inputs:
+        parts = {name: _masked(student, *part) for name, part in parts.items()}
+        student, teacher = map(_over_all_tokens, (student, teacher))
     if alpha == "annealed":
         steps = epochs * (kwargs.get("steps_per_epoch") or len(parts["train"][0]))
         alpha = keras.optimizers.schedules.PolynomialDecay(1.0, steps, 0.0)
@@ -168,7 +189,8 @@ def distill(
     if has_label:
         heads["label"] = _weighted(student.heads["head"], rest, "label")
     if alpha != 0:
-        head, tensors["teacher"] = _output_head(student, teacher, temperature), teacher.output
+        head, tensors["teacher"] = _output_head(student, teacher, temperature, top_k)
+        layers["teacher"] = [temperature, *tensors["teacher"].shape] if of_tokens else []
         heads["teacher"] = _weighted(head, alpha if has_label else 1.0, "teacher")
     for name, own, other, layer, signal in _tensors(student, teacher, signals, parts):
         expect(name not in heads, "Each layer of the student may occur once in the signals of a kind.", layer=name)
@@ -185,14 +207,14 @@ def distill(
     both.compile(optimizer, **{"metrics": None, **of_labels})
 
     inputs = teacher.input if "teacher" in tensors else teacher.encoder.input
-    model = teacher if list(tensors) == ["teacher"] else keras.Model(inputs, tensors)
+    model = teacher if list(tensors) == ["teacher"] and not of_tokens else keras.Model(inputs, tensors)
     fingerprint = fingerprint_of_teacher(model, teacher, layers)
     data = {}
     for name, (own, other) in parts.items():
         options = {"folder": None if folder is None else folder / name, "dtype": dtype, "verbose": verbose}
         found = store_rows(model, other, fingerprint, **options)
         found = found if isinstance(found, dict) else {"teacher": found}
-        weights = _weights(own, heads, known if name == "train" else None)
+        own, weights = _weights(own, heads, known if name == "train" else None, of_tokens)
         found = found if own.labels is None else {"label": own.labels, **found}
         data[name] = own.replace(labels=found, sample_weight=weights, prepare=None, makes_labels=False, seed=None)
     return both.fit(data["train"], epochs=epochs, validation_data=data.get("validation"), **kwargs)
@@ -213,9 +235,10 @@ def _check(student, teacher, alpha):
     if alpha == 0:
         return
     own, other = student.labels, teacher.labels
-    rule = "Only outputs of whole texts are stored. For tasks of tokens, use `alpha=0` and `signals`."
+    rule = "Both tasks must have outputs of texts, or of tokens without `crf=True`. Or use `alpha=0` and `signals`."
     shapes = {"student": student.output.shape, "teacher": teacher.output.shape}
-    expect(all(len(shape) == 2 for shape in shapes.values()), rule, **shapes)
+    crf = any(getattr(task, "crf", False) for task in (student, teacher))
+    expect({*map(len, shapes.values())} in ({2}, {3}) and not crf, rule, **shapes, crf=crf)
     kinds = {"student": type(own).__name__, "teacher": type(other).__name__}
     alike = own.one_of == other.one_of and (own.names is None) == (other.names is None)
     expect(alike, "The labels of both tasks must be of the same kind.", **kinds)
@@ -228,7 +251,7 @@ def _check(student, teacher, alpha):
     expect(own.names is not None or shapes["student"] == shapes["teacher"], rule, **shapes)
 
 
-def _filled(labels, texts, validation_data):
+def _filled(labels, texts, validation_data, student):
     """Returns labels with any label in place of each `None`, and an array that is 0 for these, or `None` without any.
 
     If there are labels to validate on, all labels may be missing.
@@ -241,7 +264,10 @@ def _filled(labels, texts, validation_data):
     known = np.array([label is not None for label in labels], "float32")
     if known.all():
         return labels, None
-    some = next((label for label in (*labels, *others) if label is not None), None)
+    some = next((label for label in (*labels, *others) if label is not None and np.size(label)), None)
+    if isinstance(student.labels.placeholders([]), list):  # Each word has a label.
+        words = student.reader.columns(texts)
+        return [[some[0]] * len(row) if label is None else label for label, row in zip(labels, words)], known
     return [some if label is None else label for label in labels], known
 
 
@@ -256,14 +282,46 @@ def _read(student, teacher, texts, labels, sample_weight, batch_size, shuffle):
     return data
 
 
-def _output_head(student, teacher, temperature):
-    """Returns the head of the student's outputs that learns from the teacher's outputs."""
-    labels, outputs = student.labels, student.output
-    if labels.names is None:
-        return Head(outputs, StoredLabels(keras.losses.mean_squared_error))
-    order, loss = np.array([teacher.label_names.index(name) for name in labels.names]), DistillationLoss(temperature)
+def _have_same_tokens(parts):
+    """Returns whether both models have the same tokens."""
+    inputs = [[each.inputs for each in part] for part in parts.values()]
+    return all("padding_mask" in own and np.array_equal(own["token_ids"], other["token_ids"]) for own, other in inputs)
+
+
+def _masked(student, own, other):
+    """Returns `Batches` of texts of which the objective has hidden tokens once, with labels `[rows, length]`."""
+    random = np.random.default_rng(student.objective.seed or 0)  # A later run must find what is stored.
+    inputs, targets = own.contents.prepare((own.inputs, None, None), random)
+    places, labels = inputs.pop("mask_positions"), np.full(inputs["token_ids"].shape, UNUSED)
+    rows, used = np.nonzero(places >= 0)
+    labels[rows, places[rows, used]] = targets[rows, used]
+    other = other.replace(inputs={**other.inputs, "token_ids": inputs["token_ids"]})
+    return own.replace(inputs=inputs, labels=labels, per_token=True), other
+
+
+def _over_all_tokens(task):
+    """Returns a `MaskedLM` as a task with logits of all tokens."""
+    logits = encode(task.encoder).sequence
+    for name in ("head_dense", "head_norm", "logits"):
+        logits = task.get_layer(name)(logits)
+    return Task(task.encoder, task.reader, Head(logits, FixedTokens(logits.shape[-1])))
+
+
+def _output_head(student, teacher, temperature, top_k):
+    """Returns the head of the student's outputs that learns from the teacher, and the tensor of the teacher."""
+    labels, outputs, stored, order = student.labels, student.output, teacher.output, None
+    if labels.names is not None:
+        order = np.array([teacher.label_names.index(name) for name in labels.names])
+    if len(outputs.shape) == 3:
+        logits = ops.cast(stored if order is None else ops.take(stored, order, axis=-1), "float32")
+        power = 1 if order is None else 0
+        head = Head(outputs, StoredLabels(divergence_of_top(temperature), power=power))
+        return head, top_probabilities(logits / temperature, min(top_k, logits.shape[-1]))
+    if order is None:
+        return Head(outputs, StoredLabels(keras.losses.mean_squared_error)), stored
+    loss = DistillationLoss(temperature)
     if labels.one_of:
-        return Head(outputs, StoredLabels(loss, lambda stored: ops.take(stored, order, axis=-1)))
+        return Head(outputs, StoredLabels(loss, lambda stored: ops.take(stored, order, axis=-1))), stored
 
     def yes_or_no(logits):  # The sigmoid is the softmax of a logit and 0.
         return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
@@ -271,7 +329,8 @@ def _output_head(student, teacher, temperature):
     def of_texts(y_true, y_pred):  # Weights are those of texts.
         return ops.mean(loss.call(y_true, y_pred), axis=-1)
 
-    return Head(yes_or_no(outputs), StoredLabels(of_texts, lambda stored: yes_or_no(ops.take(stored, order, axis=-1))))
+    prepared = StoredLabels(of_texts, lambda stored: yes_or_no(ops.take(stored, order, axis=-1)))
+    return Head(yes_or_no(outputs), prepared), stored
 
 
 def _weighted(head, weight, name):
@@ -290,11 +349,9 @@ def _tensors(student, teacher, signals, parts):
         "Signals of all tokens require the same tokens. Create the student with the preprocessor of the teacher, or "
         "use `HiddenStates(tokens='first')`."
     )
-    inputs = [[each.inputs for each in part] for part in parts.values()]
-    names = {"student": student.preprocessor, "teacher": teacher.preprocessor}
-    same = all("padding_mask" in own and np.array_equal(own["token_ids"], other["token_ids"]) for own, other in inputs)
+    names, same = {"student": student.preprocessor, "teacher": teacher.preprocessor}, _have_same_tokens(parts)
     expect(same or not any(signal.tokens == "all" for signal in signals), rule, **names)
-    width = max(own["padding_mask"].shape[-1] for own, _ in inputs) if same else None
+    width = max(own.inputs["padding_mask"].shape[-1] for own, _ in parts.values()) if same else None
     for signal in signals:
         first = signal.first_layer
         spread = {own: round(own * counts[1] / max(counts[0], 1)) for own in range(first, counts[0] + 1)}
@@ -316,13 +373,22 @@ def fingerprint_of_teacher(model, teacher, layers=None):
     return fingerprint_of(model, teacher.get_config() if described else None) + json.dumps(layers)
 
 
-def _weights(data, heads, known):
-    """Returns the weights of the rows, those of each head if some rows have no label, or `None`."""
-    weights = data.sample_weight
+def _weights(data, heads, known, of_tokens):
+    """Returns the data, and the weights of its rows, or a dict of those of each head, or `None`."""
+    weights, layout = data.sample_weight, data.contents.layout
+    if layout.row is not None:  # Words have labels.
+        if known is not None and data.labels is not None:
+            data = data.replace(labels=np.where(layout.spread(known)[:, None] > 0, data.labels, UNUSED))
+        if not of_tokens:
+            return data, weights
+        shape = data.inputs["padding_mask"].shape
+        weights = np.ones(shape, "float32") if weights is None else weights
+        are_words = layout.spread_answers(np.ones(len(layout.row), bool), shape[1], False)
+        return data, {name: np.where(are_words, weights, -1) if name == "teacher" else weights for name in heads}
     if known is None:
-        return weights
+        return data, weights
     weights = np.ones_like(known) if weights is None else weights
-    return {name: weights * known if name == "label" else weights for name in heads}
+    return data, {name: weights * known if name == "label" else weights for name in heads}
 
 
 # === A student made of its teacher ===

@@ -10,7 +10,7 @@ from keras import ops
 from keras_transfer.core.expect import Rule, expect, expects, number, one_of, optional
 from keras_transfer.encoders import TransformerStack, encode
 from keras_transfer.layers import MultiHeadAttention
-from keras_transfer.tasks import Head, Labels
+from keras_transfer.tasks import Head, HiddenTokens, Labels
 
 _LAYERS = Rule(
     "a dict from layers of the student to layers of the teacher",
@@ -207,7 +207,8 @@ class StoredLabels(Labels):
     Args:
         loss: Keras loss or function.
         prepare: Function of the stored values of a batch, which returns them in the form of the student's outputs.
-        power: Integer. For values of tokens, 1 for a mean over the tokens, and 2 for a mean over pairs of them.
+        power: Integer. For values of tokens, 1 for a mean over the tokens, 2 for a mean over pairs of them, and 0 for a
+            mean over those whose weight is not negative.
     """
 
     one_of = False
@@ -220,6 +221,10 @@ class StoredLabels(Labels):
 
     def for_loss(self, x, y, sample_weight):
         y = y if self.prepare is None else self.prepare(ops.convert_to_tensor(y))
+        if self.power == 0:
+            weights = ops.cast(sample_weight, "float32")
+            real = ops.maximum(ops.sum(ops.cast(weights >= 0, "float32")), 1.0)
+            return y, ops.maximum(weights, 0) * (ops.sum(ops.ones_like(weights)) / real)
         if sample_weight is not None and len(sample_weight.shape) > 1:  # A task of tokens repeats the weight of a row.
             sample_weight = sample_weight[:, 0]
         if self.power is None:
@@ -229,3 +234,31 @@ class StoredLabels(Labels):
         real = ops.maximum(ops.sum(ops.sum(mask, axis=1) ** self.power), 1.0)  # Texts may have no token.
         weights = mask * (ops.sum(ops.ones_like(mask)) / real)
         return y, weights if sample_weight is None else weights * ops.cast(sample_weight, "float32")[:, None]
+
+
+class FixedTokens(HiddenTokens):
+    """The tokens that were hidden once, as labels `[batch, length]`, which are negative at other tokens."""
+
+    made_inputs, needs_objective, optional = (), False, False
+    check_inputs = Labels.check_inputs
+
+
+def top_probabilities(logits, count):
+    """Returns the highest log-probabilities of tokens and, as two numbers that float16 has exactly, their classes."""
+    values, classes = ops.top_k(ops.log_softmax(logits), count)
+    parts = (ops.cast(part, values.dtype) for part in (classes // 1024, classes % 1024))
+    return ops.concatenate([values, *parts], axis=-1)
+
+
+def divergence_of_top(temperature):
+    """Returns Hinton's loss with the classes of `top_probabilities`, and one class for all others."""
+
+    def divergence(y_true, y_pred):
+        known, *parts = ops.split(ops.cast(y_true, "float32"), 3, axis=-1)
+        classes = ops.cast(1024 * parts[0] + parts[1], "int32")
+        own = ops.take_along_axis(ops.log_softmax(ops.cast(y_pred, "float32") / temperature), classes, axis=-1)
+        others = (ops.log(ops.maximum(1 - ops.sum(ops.exp(logs), -1, keepdims=True), 1e-7)) for logs in (known, own))
+        known, own = (ops.concatenate(pair, axis=-1) for pair in zip((known, own), others))
+        return temperature**2 * ops.sum(ops.exp(known) * (known - own), axis=-1)
+
+    return divergence

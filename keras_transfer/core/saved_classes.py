@@ -31,8 +31,8 @@ NAMES = {
         SpeakerEmbedding TakePositions TakeQueryStream TransformerBlock TruncatedNormal TwoStreams VariationalDropout
     """,
     "losses": """
-        ContrastiveLoss CosineSimilarityLoss DistillationLoss Matryoshka MultipleNegativesRanking PredictionPenalty
-        SmoothedCrossentropy SparseFocalCrossentropy TripletLoss
+        ContrastiveLoss CosineSimilarityLoss DistillationLoss MarginMSELoss Matryoshka MultipleNegativesRanking
+        PredictionPenalty SmoothedCrossentropy SparseFocalCrossentropy TripletLoss
     """,
     "metrics": """
         AUC Bleu Chrf EntityF1 ExpectedCalibrationError F1 HitsAtK MatthewsCorrelation MeanReciprocalRank NDCG

@@ -8,7 +8,7 @@ from keras_transfer.losses.classification import (
     SmoothedCrossentropy,
     SparseCategoricalFocalCrossentropy,
 )
-from keras_transfer.losses.distances import ContrastiveLoss, CosineSimilarityLoss, TripletLoss
+from keras_transfer.losses.distances import ContrastiveLoss, CosineSimilarityLoss, MarginMSELoss, TripletLoss
 from keras_transfer.losses.distillation import DistillationLoss
 from keras_transfer.losses.learning_without_forgetting import LearningWithoutForgettingLoss
 from keras_transfer.losses.matryoshka import MatryoshkaLoss
@@ -20,6 +20,7 @@ __all__ = [
     "DistillationLoss",
     "IntegerLabelsLoss",
     "LearningWithoutForgettingLoss",
+    "MarginMSELoss",
     "MatryoshkaLoss",
     "MultipleNegativesRankingLoss",
     "SmoothedCrossentropy",

@@ -157,3 +157,50 @@ class CosineSimilarityLoss(PartsLoss):
 
     def check_labels(self, labels: np.ndarray) -> None:
         check_between(labels, -1, 1, self)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MarginMSELoss(PartsLoss):
+    """The squared difference of margins: by how much a query prefers a text to another one, and its teacher does.
+
+    The margin of the vectors is `query · positive - query · negative`. That of a teacher, which may read both texts of
+    a pair together, is the label.
+
+    Args:
+        name: String. Name of the loss. Defaults to `"margin_mse_loss"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        - `y_true`: Numbers `[batch]`. The teacher's score of the positive minus that of the negative.
+        - `y_pred`: Vectors `[batch, 3, dim]`: queries, positives and negatives.
+
+    Raises:
+        ValueError: If a row does not have three vectors.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.MarginMSELoss()
+    float(loss([4.0], [[[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]]]))  # (5 - 3 - 4)² = 4
+    ```
+
+    Source: https://arxiv.org/abs/2010.02666
+    """
+
+    min_parts = max_parts = 3
+
+    def __init__(self, *, name: str = "margin_mse_loss", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+
+    def row_losses(self, labels: Any, queries: Any, positives: Any, negatives: Any) -> Any:
+        """Computes the loss of each row.
+
+        Args:
+            labels: Tensor `[batch]`. Margins of the teacher.
+            queries: Tensor `[batch, dim]`. Vectors of the queries.
+            positives: Tensor `[batch, dim]`. Vectors of the positives.
+            negatives: Tensor `[batch, dim]`. Vectors of the negatives.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
+        return (ops.sum(queries * (positives - negatives), axis=-1) - labels) ** 2

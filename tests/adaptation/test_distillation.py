@@ -15,6 +15,7 @@ from keras_transfer.adaptation import (
     distillation,
     student_from,
 )
+from keras_transfer.adaptation.distillation_signals import divergence_of_top, top_probabilities
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.data import row_store
 from keras_transfer.encoders import AlbertEncoder, encode
@@ -24,17 +25,18 @@ from tests.errors import check_errors
 from tests.tasks import tiny
 
 TEXTS, LABELS = ["good a b c d", "bad", "a good", "bad b c"], ["good", "bad", "good", "bad"]
-NAMES = ["bad", "good"]
+NAMES, WORDS = ["bad", "good"], [text.split() for text in TEXTS]
 
 
-def classifier(num_layers=2, seed=0, cls=TextClassifier, names=NAMES, sizes=(16, 2), **options):
+def classifier(num_layers=2, seed=0, cls=TextClassifier, names=NAMES, sizes=(16, 2), shortened=False, **options):
     """A task whose outputs differ clearly between texts."""
     keras.utils.set_random_seed(seed)
     options_of_encoder = {"hidden_dim": sizes[0], "num_heads": sizes[1], "initializer_range": 0.3}
     encoder = tiny.encoder(num_layers=num_layers, **options_of_encoder)
     names = {"label_names": names} if cls in (TextClassifier, TokenClassifier) else {}
     dropout = {} if cls in (TextEmbedder, MaskedLM) else {"dropout": 0.0}
-    return cls(encoder, tiny.preprocessor(), **names, **dropout, **options)
+    preprocessor = tiny.preprocessor(sequence_length=4) if shortened else tiny.preprocessor()
+    return cls(encoder, preprocessor, **names, **dropout, **options)
 
 
 def student(**options):
@@ -257,7 +259,7 @@ def test_a_language_model_learns_from_hidden_tokens_and_hidden_states(eagerly):
 
 @pytest.mark.core
 def test_a_tagger_learns_from_its_tags_and_from_hidden_states(eagerly):
-    words = [text.split() for text in TEXTS]
+    words = WORDS
     tags, weights = [[NAMES[len(word) % 2] for word in row] for row in words], np.array([1.0, 2.0, 0.0, 0.5])
     model, teacher = student(cls=TokenClassifier), classifier(cls=TokenClassifier)
     model.compile(keras.optimizers.SGD(0.0), metrics=None)
@@ -270,6 +272,65 @@ def test_a_tagger_learns_from_its_tags_and_from_hidden_states(eagerly):
     assert found["hidden_1_loss"] == pytest.approx((each * real * weights[:, None]).sum() / real.sum(), rel=1e-5)
     found, _ = losses(model, teacher, tags, signals=[HiddenStates({1: 2}, tokens="first")], **options)
     assert found["hidden_1_loss"] == pytest.approx((each[:, 0] * weights).mean(), rel=1e-5)
+
+
+@pytest.mark.core
+def test_a_tagger_learns_from_logits_of_words_in_the_order_of_its_tags(eagerly):
+    model, teacher = student(cls=TokenClassifier), classifier(cls=TokenClassifier, names=NAMES[::-1])
+    own, others = (task.predict(WORDS, verbose=0) for task in (model, teacher))
+    each = [divergence(b[:, ::-1], a) * len(a) for a, b in zip(own, others)]
+    found, _ = losses(model, teacher, texts=WORDS)
+    assert found["loss"] == pytest.approx(sum(each) / sum(map(len, WORDS)), rel=1e-5)
+    assert losses(model, teacher, texts=WORDS, top_k=1)[0]["loss"] == pytest.approx(found["loss"], rel=1e-5)
+    tags = [[NAMES[len(word) % 2] for word in row] for row in WORDS]
+    weights = np.array([1.0, 2.0, 0.0, 0.5])
+    found, _ = losses(model, teacher, [tags[0], None, tags[2], None], texts=WORDS, sample_weight=weights)
+    assert found["teacher_loss"] == pytest.approx(np.dot(weights, each) / sum(map(len, WORDS)), rel=1e-5)
+    crossentropy = -log_softmax(own[0])[range(5), [NAMES.index(tag) for tag in tags[0]]].sum()
+    assert found["label_loss"] == pytest.approx(crossentropy / (len(tags[0]) + len(tags[2])), rel=1e-5)
+
+
+@pytest.mark.core
+def test_a_masked_language_model_learns_from_hidden_tokens_soft_targets_and_hidden_states(tmp_path, eagerly):
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    functional, signals = torch.nn.functional, [HiddenStates({1: 2}, loss="cosine", weight=0.25)]
+    model, teacher = student(cls=MaskedLM), classifier(cls=MaskedLM)
+    options = {"signals": signals, "folder": tmp_path / "teacher", "top_k": 17}  # all tokens of the vocabulary
+    found, _ = losses(model, teacher, **options)
+    inputs = model.dataset(TEXTS).inputs
+    hidden, targets = model.objective(inputs, np.random.default_rng(0), **model.objective.tokens(model.preprocessor))
+    places, real = hidden.pop("mask_positions"), torch.tensor(inputs["padding_mask"] == 1)
+    everywhere = np.tile(np.arange(real.shape[1], dtype="int32"), (4, 1))
+    own, others = (task.predict({**hidden, "mask_positions": everywhere}, verbose=0) for task in (model, teacher))
+    own, others = torch.tensor(own), torch.tensor(others)
+    labels = torch.full(real.shape, -100)
+    for row, place in zip(*np.nonzero(places >= 0)):
+        labels[row, places[row, place]] = int(targets[row, place])
+    crossentropy = functional.cross_entropy(own.reshape(-1, 17), labels.reshape(-1), ignore_index=-100)
+    pair = functional.log_softmax(own[real] / 2, dim=-1), functional.softmax(others[real] / 2, dim=-1)
+    soft = functional.kl_div(*pair, reduction="batchmean") * 4
+    states = [keras.Model(task.encoder.input, task.encoder.hidden_states[-1]) for task in (model, teacher)]
+    states = [torch.tensor(each.predict(hidden, verbose=0))[real] for each in states]
+    cosine = functional.cosine_embedding_loss(*states, torch.ones(len(states[0])))
+    for name, expected in {"label": crossentropy, "teacher": soft, "hidden_1": cosine}.items():
+        assert found[f"{name}_loss"] == pytest.approx(float(expected), rel=1e-5), name
+    expected = 0.5 * crossentropy + 0.5 * soft + 0.25 * cosine
+    assert found["loss"] == pytest.approx(float(expected), rel=1e-5)
+    assert losses(model, teacher, **options)[0] == found  # The same tokens are hidden, and read from files.
+
+
+def test_the_most_likely_classes_are_stored_and_all_others_are_one():
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    teacher, own = np.random.default_rng(0).normal(size=(2, 3, 4, 3000)).astype("float32") * 3
+    stored = top_probabilities(ops.convert_to_tensor(teacher / 2), 5)
+    found = divergence_of_top(2.0)(stored, own)
+    p, q = (torch.softmax(torch.tensor(each).double() / 2, dim=-1) for each in (teacher, own))
+    best = torch.topk(p, 5).indices
+    p, q = (torch.cat([each.gather(-1, best), 1 - each.gather(-1, best).sum(-1, keepdim=True)], -1) for each in (p, q))
+    expected = 4 * torch.nn.functional.kl_div(q.log(), p, reduction="none").sum(-1)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected.numpy(), rtol=1e-5)
+    half = ops.convert_to_numpy(stored).astype("float16").astype(int)
+    assert (1024 * half[..., 5:10] + half[..., 10:] == best.numpy()).all()
 
 
 def test_word_vectors_learn_from_word_vectors_and_texts_without_tokens_do_not_count(eagerly):
@@ -388,6 +449,10 @@ def tagger():
     return TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=NAMES)
 
 
+def of_chains():
+    return classifier(cls=TokenClassifier, crf=True)
+
+
 def run(model=student, teacher=classifier, texts=TEXTS, labels=None, **options):
     return lambda: distill(model(), teacher(), texts, labels, **options)
 
@@ -416,7 +481,12 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
         run(lambda: student(cls=TextEmbedder, sizes=(8, 2)), lambda: classifier(cls=TextEmbedder)),
         "must have the same size. `dense=[{'units': ...}]`",
     ),
-    (run(tagger), "Only outputs of whole texts are stored ... `alpha=0` and `signals`"),
+    (run(tagger), "outputs of texts, or of tokens without `crf=True`. Or use `alpha=0` and `signals`"),
+    (run(of_chains, of_chains, WORDS), "of tokens without `crf=True` ... crf=True"),
+    (
+        run(tagger, lambda: classifier(cls=TokenClassifier, shortened=True), WORDS),
+        "Outputs of tokens require the same tokens",
+    ),
     (run(alpha=0), "requires `signals`"),
     (run_with_windows, "cuts texts into `windows` cannot have further heads"),
     (run(texts=iter(TEXTS)), "`x` must not be an iterator"),

@@ -7,6 +7,7 @@ import pytest
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
+    MarginMSELoss,
     MatryoshkaLoss,
     MultipleNegativesRankingLoss,
     TripletLoss,
@@ -187,10 +188,21 @@ def test_losses_equal_those_of_sentence_transformers():
         (TripletLoss(), theirs.TripletLoss(None), triplets),
         (ContrastiveLoss(), theirs.ContrastiveLoss(None), pairs),
         (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), pairs),
+        (MarginMSELoss(), theirs.MarginMSELoss(None), triplets),
     ):
         parts = [torch.tensor(values[:, part]) for part in range(values.shape[1])]
         expected = float(loss.compute_loss_from_embeddings(parts, torch.tensor(labels)))
         assert value(ours, values, labels) == pytest.approx(expected, rel=1e-5), type(loss).__name__
+
+
+@pytest.mark.core
+def test_margins_of_dot_products_learn_from_those_of_a_teacher():
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    values, labels = vectors(3), np.array([2.0, -1.0, 0.5, 3.0, 0.0], "float32")
+    query, positive, negative = (torch.tensor(values[:, part]) for part in range(3))
+    margins = (query * positive).sum(-1) - (query * negative).sum(-1)
+    expected = torch.nn.functional.mse_loss(margins, torch.tensor(labels))
+    assert value(MarginMSELoss(), values, labels) == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.core
