@@ -5,8 +5,10 @@
 
 1,024 texts of TREC-6 and of SST-2, and at most 800 test texts. `distilled` makes a table of all-MiniLM-L6-v2 with
 `static_embeddings` and trains a classifier over it, `saved` loads the table that a first run has saved, and `model2vec`
-distills the same encoder with that library and trains its `StaticModelForClassification`. `transformers` fine-tunes the
-encoder for three epochs, as in `real_data.py`. Each run has its own process, and its seed is the round.
+distills the same encoder with that library and trains its `StaticModelForClassification`. `taught` adds convolutions to
+the table, and learns from the encoder that was fine-tuned on the same 1,024 texts and answers up to 20,000 further
+training texts without their labels; later runs read these answers. `transformers` fine-tunes the encoder for three
+epochs, as in `real_data.py`. Each run has its own process, and its seed is the round.
 `--torch-python` is a Python with `model2vec[distill,train]`, which requires an older Transformers.
 """
 
@@ -16,7 +18,7 @@ import statistics
 from benchmarks import runs
 
 DATASETS = {"trec6": "TREC-6", "sst2": "SST-2"}
-CONTENDERS = ("transformers", "distilled", "saved", "model2vec")
+CONTENDERS = ("transformers", "distilled", "saved", "taught", "model2vec")
 COLUMNS = {"wall": "wall, s", "cpu": "CPU, s", "distillation": "of it distillation, s", "accuracy": "accuracy"}
 
 

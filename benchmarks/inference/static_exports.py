@@ -4,7 +4,9 @@
     TOKENIZERS_PARALLELISM=false python -m benchmarks.inference.static_exports
 
 All contenders accept the packaged questions as strings, one or 2,048 at a time, and compute in one thread. `static` and
-`encoder` are LiteRT exports with their `predict.py`. `model2vec` requires `pip install model2vec[distill,train]`.
+`encoder` are LiteRT exports with their `predict.py`. `savedmodel` is the same classifier as `static` behind a
+`Predictor`, and tokenizes in TensorFlow; `convolutions` is that of `static_tables.py taught`, also as a SavedModel.
+`model2vec` requires `pip install model2vec[distill,train]`.
 """
 
 import importlib
@@ -16,14 +18,39 @@ from benchmarks import harness
 SIZES = (1, 2048)
 
 
-def static():
-    def make(kt):
-        teacher = kt.tasks.TextEmbedder.from_pretrained("minilm-l6")
-        student = kt.adaptation.static_embeddings(teacher, verbose=0)
-        options = {"num_classes": 6, "hidden_activation": "relu", "hidden_dim": 256}
-        return kt.tasks.TextClassifier(student.encoder, student.preprocessor, **options)
+def classifier(kt, **options):
+    """Returns a classifier over a table. Its time does not depend on the vectors, which are random."""
+    tokenizer = kt.tasks.TextEmbedder.from_pretrained("minilm-l6").preprocessor.tokenizer
+    encoder = kt.encoders.WordVectorEncoder(tokenizer.vocabulary_size, **options)
+    preprocessor = kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(), 256)
+    return kt.tasks.TextClassifier(encoder, preprocessor, num_classes=6, hidden_activation="relu", hidden_dim=256)
 
-    return exported(make)
+
+def mean(kt):
+    return classifier(kt, hidden_dim=256, pooling="mean")
+
+
+def static():
+    return exported(mean)
+
+
+def savedmodel(make=mean):
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+    import keras_transfer as kt
+
+    folder = tempfile.mkdtemp()
+    kt.serving.export(make(kt), folder, overwrite=True)
+    predict = kt.serving.Predictor(folder, batch_size=1024)
+    return by_size(lambda texts: predict({"text": texts}))
+
+
+def convolutions():
+    options = {"hidden_dim": 128, "pooling": "max", "kernel_sizes": (2, 3, 4), "filters": 128}
+    return savedmodel(lambda kt: classifier(kt, **options))
 
 
 def encoder():
@@ -61,5 +88,13 @@ def by_size(answer, sizes=SIZES):
     return {f"{size} text{'s' * (size > 1)}": lambda size=size: answer(texts[:size]) for size in sizes}
 
 
+CONTENDERS = {
+    "static": static,
+    "savedmodel": savedmodel,
+    "convolutions": convolutions,
+    "encoder": encoder,
+    "model2vec": model2vec,
+}
+
 if __name__ == "__main__":
-    harness.main(__doc__, {"static": static, "encoder": encoder, "model2vec": model2vec})
+    harness.main(__doc__, CONTENDERS)

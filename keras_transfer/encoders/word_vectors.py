@@ -1,14 +1,14 @@
 """An encoder from word vectors, which do not depend on the context."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.expect import POSITIVE, expect, expects, integer
+from keras_transfer.core.expect import POSITIVE, expect, expects, integer, list_of
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import ConfigOfArguments, Dropout, SequencePooling
 
@@ -82,6 +82,9 @@ class SmoothInverseFrequency(ConfigOfArguments, keras.layers.Layer):
 class WordVectorEncoder(Encoder):
     """Encodes each word as its vector, without context, and optionally pools the vectors of a text.
 
+    With `kernel_sizes`, convolutions then read the vectors of neighboring words, so that the order of words counts.
+    With `pooling="max"`, this is the network of Kim (2014).
+
     Args:
         vocabulary_size: Integer. Number of ids: 0 is padding, 1 the unknown word, then the words.
         hidden_dim: Integer. Width of the vectors.
@@ -89,6 +92,9 @@ class WordVectorEncoder(Encoder):
             `SmoothInverseFrequency`). How `pooled_output` is computed. Defaults to `None`, no `pooled_output`.
         trainable_embeddings: Boolean. Whether the vectors train. `False` freezes them, as `freeze` does. Defaults to
             `True`.
+        kernel_sizes: List of different integers. For each, a convolution with ReLU over so many words is added, and
+            their outputs are concatenated. Defaults to `()`, no convolutions.
+        filters: Integer. Width of the output of each convolution. Defaults to `100`.
         dropout: Float between 0 and 1. Dropout rate of the vectors. Defaults to `0.0`.
         smoothing: Float. The a of `"sif"`. Defaults to `1e-3`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
@@ -97,7 +103,8 @@ class WordVectorEncoder(Encoder):
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, from `text.WordPreprocessor`.
 
-    Outputs: Dict of `sequence_output` `[batch, length, dim]` and, with `pooling`, `pooled_output` `[batch, dim]`.
+    Outputs: Dict of `sequence_output` `[batch, length, dim]` and, with `pooling`, `pooled_output` `[batch, dim]`, in
+        which `dim` is `hidden_dim`, or `len(kernel_sizes) * filters`.
 
     Example:
     ```python
@@ -107,12 +114,19 @@ class WordVectorEncoder(Encoder):
     model = keras_transfer.tasks.TextClassifier(encoder, preprocessor, num_classes=2)
     model.predict(["Good film!"], verbose=0)
     ```
+
+    Source: Kim 2014, "Convolutional Neural Networks for Sentence Classification", https://arxiv.org/abs/1408.5882.
     """
 
     LEARNING_RATES = {math.inf: 1e-3}
     POOLINGS = ("mean", "max", "sif")
 
-    @expects(vocabulary_size=integer(_FIRST_WORD + 1), smoothing=POSITIVE)
+    @expects(
+        vocabulary_size=integer(_FIRST_WORD + 1),
+        kernel_sizes=list_of(integer(1)),
+        filters=integer(1),
+        smoothing=POSITIVE,
+    )
     def __init__(
         self,
         vocabulary_size: int,
@@ -120,12 +134,15 @@ class WordVectorEncoder(Encoder):
         hidden_dim: int,
         pooling: str | None = None,
         trainable_embeddings: bool = True,
+        kernel_sizes: Sequence[int] = (),
+        filters: int = 100,
         dropout: float = 0.0,
         smoothing: float = 1e-3,
         initializer_range: float = 0.02,
         dtype: Any = None,
         **kwargs: Any,
     ):
+        kernel_sizes = list(kernel_sizes)
         settings = constructor_settings(locals())
 
         # === Layers ===
@@ -134,6 +151,12 @@ class WordVectorEncoder(Encoder):
             vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding"
         )
         embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        convolutions = [
+            keras.layers.Conv1D(
+                filters, size, padding="same", activation="relu", dtype=dtype, name=f"convolution_{size}"
+            )
+            for size in kernel_sizes
+        ]
         bag = None
         if pooling == "sif":
             bag = SmoothInverseFrequency(vocabulary_size, smoothing, dtype=dtype, name="bag")
@@ -143,6 +166,9 @@ class WordVectorEncoder(Encoder):
         # === Functional model ===
         inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in ("token_ids", "padding_mask")}
         x = embeddings_dropout(token_embedding(inputs["token_ids"]))
+        if convolutions:
+            x = x * ops.expand_dims(ops.cast(inputs["padding_mask"], x.dtype), -1)
+            x = ops.concatenate([convolution(x) for convolution in convolutions], axis=-1)
         outputs = {"sequence_output": x}
         if bag is not None:
             ids = {"token_ids": inputs["token_ids"]} if pooling == "sif" else {}
@@ -151,6 +177,7 @@ class WordVectorEncoder(Encoder):
         if not trainable_embeddings:
             token_embedding.trainable = False
         self.token_embedding = token_embedding
+        self.convolutions = convolutions
         self.bag = bag
 
     @classmethod
@@ -196,4 +223,6 @@ class WordVectorEncoder(Encoder):
 
     def layer_groups(self) -> list:
         # The weights of SIF never train, so they do not form a separate group.
-        return [("embeddings", "embeddings", [self.token_embedding, *([self.bag] if self.bag is not None else [])])]
+        embeddings = [self.token_embedding, *([self.bag] if self.bag is not None else [])]
+        convolutions = [("convolutions", "block", self.convolutions, False)] if self.convolutions else []
+        return [("embeddings", "embeddings", embeddings), *convolutions]

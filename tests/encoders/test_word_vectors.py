@@ -30,6 +30,28 @@ def test_it_is_a_well_behaved_encoder(pooling):
     )
 
 
+@pytest.mark.core
+def test_with_convolutions_it_is_a_well_behaved_encoder():
+    settings = {"vocabulary_size": 11, "hidden_dim": 8, "kernel_sizes": (1, 2), "filters": 3, "pooling": "max"}
+    run_encoder_test(WordVectorEncoder, {**settings, "initializer_range": 0.3}, width=6)
+
+
+@pytest.mark.core
+def test_convolutions_read_the_vectors_of_neighboring_words_but_no_padding():
+    encoder = WordVectorEncoder.from_vectors(vectors(), kernel_sizes=[3], filters=7, pooling="max")
+    assert [group.name for group in layer_groups(encoder)] == ["embeddings", "convolutions"]
+    [table] = encoder.token_embedding.get_weights()
+    table += 1  # so that the vector of padding is not zeros
+    encoder.token_embedding.set_weights([table])
+    kernel, bias = map(array, encoder.convolutions[0].weights)
+    rows = np.concatenate([np.zeros((1, 5)), table[[2, 4, 3]], np.zeros((1, 5))])
+    expected = [np.maximum(np.einsum("ki,kio->o", rows[place : place + 3], kernel) + bias, 0) for place in range(3)]
+    for width in (3, 4):
+        outputs = encoder({name: values[:1, :width] for name, values in INPUTS.items()})
+        np.testing.assert_allclose(array(outputs["sequence_output"])[0, :3], expected, atol=1e-6)
+        np.testing.assert_allclose(array(outputs["pooled_output"])[0], np.max(expected, axis=0), atol=1e-6)
+
+
 def test_the_sequence_contains_the_vectors_of_words_and_only_pooling_adds_a_pooled_output():
     outputs = WordVectorEncoder.from_vectors(vectors())(INPUTS)
     assert set(outputs) == {"sequence_output"}
