@@ -16,8 +16,8 @@ TESTED, HIDDEN, EPOCHS, RATE = 800, 256, 10, 3e-3
 TABLE = pathlib.Path(tempfile.gettempdir()) / "static_table.keras"  # What the first run of `distilled` saves.
 
 # Of `taught`: its convolutions, and how it learns from what the teacher says of all texts.
-DIM, CONVOLUTIONS = 128, {"kernel_sizes": (2, 3, 4), "filters": 128}
-TEXTS, BATCH, STEPS = 20_000, 64, 1200  # At most so many texts without a label.
+DIM, CONVOLUTIONS = 128, {"kernel_sizes": (2, 3, 4), "filters": 64}
+TEXTS, BATCH, STEPS = 20_000, 64, 800  # At most so many texts without a label.
 STORE = pathlib.Path(tempfile.gettempdir()) / "static_teachers"  # Teachers, a table and outputs, from the first runs.
 
 

@@ -49,7 +49,7 @@ def savedmodel(make=mean):
 
 
 def convolutions():
-    options = {"hidden_dim": 128, "pooling": "max", "kernel_sizes": (2, 3, 4), "filters": 128}
+    options = {"hidden_dim": 128, "pooling": "max", "kernel_sizes": (2, 3, 4), "filters": 64}
     return savedmodel(lambda kt: classifier(kt, **options))
 
 

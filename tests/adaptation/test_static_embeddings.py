@@ -162,10 +162,12 @@ def test_a_classifier_over_it_trains_and_its_file_has_the_same_answers():
     np.testing.assert_allclose(save_and_load(student).embed(TEXTS), student.embed(TEXTS), atol=1e-6)
 
 
-def test_exports_have_the_same_answers(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"pooling": "max", "kernel_sizes": [2, 3], "filters": 5}], ids=["mean", "cnn"])
+def test_exports_have_the_same_answers(options, tmp_path):
     student = distilled(TEXTS)
     keras.utils.set_random_seed(0)
-    model = TextClassifier(student.encoder, student.preprocessor, label_names=["bad", "good"])
+    encoder = WordVectorEncoder(17, **{"hidden_dim": 4, "pooling": "mean", "initializer_range": 0.3, **options})
+    model = TextClassifier(encoder, student.preprocessor, label_names=["bad", "good"])
     expected = keras.ops.softmax(model.predict(TEXTS, verbose=0))
     served = in_graph(model.signatures()["serving_default"], TEXTS)
     np.testing.assert_allclose(served["probabilities"], expected, atol=1e-6)
