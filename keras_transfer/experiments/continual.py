@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from keras_transfer.core.names import look_up
 from keras_transfer.datasets import hold_out
 from keras_transfer.experiments.comparison import compare, define, mode_of, score_of
 from keras_transfer.experiments.comparison_report import Comparison
-from keras_transfer.experiments.transfer import check_data, score_of_task
+from keras_transfer.experiments.transfer import check_data, made, score_of_task
 from keras_transfer.tasks import MultiTask, Task
 
 # The options of each method with their defaults.
@@ -93,8 +92,8 @@ def compare_continual(
     }
 
     def make_model():
-        tasks = make_tasks()
-        return MultiTask(next(iter(tasks.values())).encoder, {name: tasks[name] for name in names})
+        tasks = made(make_tasks, *names)
+        return MultiTask(tasks[names[0]].encoder, tasks)
 
     parts = {part: (tasks, None) for part, tasks in data.items()}
     compared = sorted(f"{name}: {metric}" for name, (metric, _) in scored.items())
@@ -130,9 +129,9 @@ def _train(model, train, validation, seed, *, plan, scored, held, method, recipe
             fisher = running_fisher(fisher, task, *data[:2], seed, options["samples"], options["decay"])
         if method == "replay":
             _, kept[name] = hold_out(data, options["share"], seed=seed)
-        rest = [math.nan] * (len(scored) - len(matrix) - 1)
-        seen = list(scored)[: len(matrix) + 1]
-        matrix.append([*(score_of(model.tasks[each], held[each], scored[each][0]) for each in seen), *rest])
+        row, seen = np.full(len(scored), np.nan), list(scored)[: len(matrix) + 1]
+        row[: len(seen)] = [score_of(model.tasks[each], held[each], scored[each][0]) for each in seen]
+        matrix.append(row.tolist())
     scores = summary(matrix)
     return {**scores, "validation": scores["average"], "matrix": matrix}
 

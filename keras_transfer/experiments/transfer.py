@@ -84,7 +84,7 @@ def transfer_matrix(
                     method = functools.partial(_train, **options, first=first, target=name, recipe=define(plan))
                     methods[name if first == name else f"{name} {AFTER}{first}"] = method
                 comparisons[name] = compare(
-                    functools.partial(_task, make_tasks, name),
+                    functools.partial(_target, make_tasks, name),
                     {part: tasks[name] for part, tasks in data.items()},
                     methods,
                     seeds=seeds,
@@ -112,8 +112,16 @@ def score_of_task(metrics, name):
     return ("accuracy", "auto") if metric is None else (getattr(metric, "name", metric), [metric])
 
 
-def _task(make_tasks, name):
-    return make_tasks()[name]
+def made(make_tasks, *names):
+    """Returns new tasks with these names."""
+    tasks = make_tasks()
+    missing = [name for name in names if name not in tasks]
+    expect(not missing, "`make_tasks` must return a dict with a task for each name in the data.", missing=missing)
+    return {name: tasks[name] for name in names}
+
+
+def _target(make_tasks, name):
+    return made(make_tasks, name)[name]
 
 
 def _train(model, train, validation, seed, callbacks, *, plan, encoders, metrics, first, target, recipe):

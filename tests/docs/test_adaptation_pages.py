@@ -74,6 +74,16 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_transfer_between_tasks_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    names = run_page("adaptation/transfer_between_tasks.md")
+    assert [pair[:2] for pair in names["matrix"].pairs] == [("kind", "long"), ("long", "kind")]
+    assert [row["method"] for row in names["found"].rows] == names["methods"]
+    assert names["found"].rows[-1]["forgetting"] == 0
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_searching_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
     monkeypatch.chdir(tmp_path)
