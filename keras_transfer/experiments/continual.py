@@ -21,7 +21,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
     "ewc": {"strength": 1.0, "decay": 0.9, "samples": 200},
     "replay": {"share": 0.1},
-    "adapters": {"adapters": "pfeiffer:48"},
+    "adapters": {"adapters": "pfeiffer:48", "learning_rate": 1e-3},
 }
 
 
@@ -50,7 +50,8 @@ def compare_continual(
               weights after the last task. The Fisher information is that of `samples` (`200`) rows of the last task,
               scaled to a mean of 1, plus `decay` (`0.9`) times the earlier one.
             - `"replay"`: a `share` (`0.1`) of the rows of earlier tasks trains with each task, as in `MultiTask`
-            - `"adapters"`: each task trains its own `adapters` (`"pfeiffer:48"`) on the frozen encoder
+            - `"adapters"`: each task trains its own `adapters` (`"pfeiffer:48"`) on the frozen encoder, at a
+              `learning_rate` (`1e-3`)
         metrics: Dict, as for `transfer_matrix`. More of each must be better. Defaults to `None`, for the accuracies.
         recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
         seeds: Integer or list of integers, as for `compare`. Defaults to `5`.
@@ -116,9 +117,8 @@ def _train(model, train, validation, seed, *, plan, scored, held, method, recipe
     for name, data in train[0].items():
         task, own = model.tasks[name], plan
         if method == "adapters":
-            rate = dataclasses.replace(plan, **options).resolve(task, 1).learning_rate
-            own = dataclasses.replace(plan, learning_rate=rate)
-            add_adapters(task, **options, name=name)
+            add_adapters(task, options["adapters"], name=name)
+            own = dataclasses.replace(plan, learning_rate=options["learning_rate"])
         else:
             own.prepare(task)
         if fisher is not None:
