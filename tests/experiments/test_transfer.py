@@ -30,9 +30,9 @@ def make_tasks():
     }
 
 
-def run(**options):
+def run(data=DATA, **options):
     options = {"recipe": RECIPE, "metrics": {"length": "mean_absolute_error"}, "verbose": 0, **options}
-    return transfer_matrix(make_tasks, DATA, **options)
+    return transfer_matrix(make_tasks, data, **options)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ test_mistakes_are_errors = check_errors(
     (lambda: transfer_matrix(make_tasks, {"mood": PARTS, "length": LENGTHS}), WRONG),
     (lambda: transfer_matrix(make_tasks, {**DATA, "validation": {"mood": PARTS["validation"]}}), WRONG),
     (lambda: transfer_matrix(make_tasks, {part: {"mood": PARTS[part]} for part in PARTS}), WRONG),
-    (lambda: transfer_matrix(make_tasks, {part: {**DATA[part], "x": PARTS[part]} for part in DATA}), "missing=['x']"),
+    (lambda: run({part: {"x": PARTS[part], **DATA[part]} for part in DATA}), "a task for each name ... missing=['x']"),
     (lambda: run(recipe="brt"), "Did you mean 'bert'?"),
     (lambda: run(recipe="lora"), "A chain needs a recipe without adapters ... Received: adapters='lora:rank=8'"),
     (lambda: run(metrics={"length": "pearson"}, seeds=1), "pearson"),
