@@ -309,28 +309,26 @@ def _over_all_tokens(task):
 
 def _output_head(student, teacher, temperature, top_k):
     """Returns the head of the student's outputs that learns from the teacher, and the tensor of the teacher."""
-    labels, outputs, stored, order = student.labels, student.output, teacher.output, None
-    if labels.names is not None:
-        order = np.array([teacher.label_names.index(name) for name in labels.names])
+    labels, outputs, stored = student.labels, student.output, teacher.output
+    if labels.names is not None:  # Stored outputs have the order of the teacher, whoever learns from them.
+        outputs = ops.take(outputs, [labels.names.index(name) for name in teacher.label_names], axis=-1)
     if len(outputs.shape) == 3:
-        logits = ops.cast(stored if order is None else ops.take(stored, order, axis=-1), "float32")
-        power = 1 if order is None else 0
+        power = 1 if labels.names is None else 0
         head = Head(outputs, StoredLabels(divergence_of_top(temperature), power=power))
-        return head, top_probabilities(logits / temperature, min(top_k, logits.shape[-1]))
-    if order is None:
+        return head, top_probabilities(ops.cast(stored, "float32") / temperature, min(top_k, stored.shape[-1]))
+    if labels.names is None:
         return Head(outputs, StoredLabels(keras.losses.mean_squared_error)), stored
     loss = DistillationLoss(temperature)
     if labels.one_of:
-        return Head(outputs, StoredLabels(loss, lambda stored: ops.take(stored, order, axis=-1))), stored
+        return Head(outputs, StoredLabels(loss)), stored
 
     def yes_or_no(logits):  # The sigmoid is the softmax of a logit and 0.
         return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
     def of_texts(y_true, y_pred):  # Weights are those of texts.
-        return ops.mean(loss.call(y_true, y_pred), axis=-1)
+        return ops.mean(loss.call(yes_or_no(y_true), yes_or_no(y_pred)), axis=-1)
 
-    prepared = StoredLabels(of_texts, lambda stored: yes_or_no(ops.take(stored, order, axis=-1)))
-    return Head(yes_or_no(outputs), prepared), stored
+    return Head(outputs, StoredLabels(of_texts)), stored
 
 
 def _weighted(head, weight, name):

@@ -206,21 +206,19 @@ class StoredLabels(Labels):
 
     Args:
         loss: Keras loss or function.
-        prepare: Function of the stored values of a batch, which returns them in the form of the student's outputs.
         power: Integer. For values of tokens, 1 for a mean over the tokens, 2 for a mean over pairs of them, and 0 for a
             mean over those whose weight is not negative.
     """
 
     one_of = False
 
-    def __init__(self, loss, prepare=None, power=None):
-        self._loss, self.prepare, self.power = loss, prepare, power
+    def __init__(self, loss, power=None):
+        self._loss, self.power = loss, power
 
     def loss(self):
         return self._loss
 
     def for_loss(self, x, y, sample_weight):
-        y = y if self.prepare is None else self.prepare(ops.convert_to_tensor(y))
         if self.power == 0:
             weights = ops.cast(sample_weight, "float32")
             real = ops.maximum(ops.sum(ops.cast(weights >= 0, "float32")), 1.0)
