@@ -7,21 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.adaptation import EWC, Recipe, add_adapters, estimate_fisher, get_recipe
-from keras_transfer.core.expect import expect
+from keras_transfer.adaptation import EWC, Recipe, add_adapters, estimate_fisher, get_adapters
+from keras_transfer.core.expect import FRACTION, POSITIVE, expect, integer, number
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets import hold_out
-from keras_transfer.experiments.comparison import compare, define, mode_of, score_of
+from keras_transfer.experiments.comparison import FALLING, compare, define, score_of
 from keras_transfer.experiments.comparison_report import Comparison
-from keras_transfer.experiments.transfer import check_data, made, score_of_task
+from keras_transfer.experiments.transfer import check, made, score_of_task
 from keras_transfer.tasks import MultiTask, Task
 
-# The options of each method with their defaults.
+# The options of each method with their defaults, and the rules of options.
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {},
     "ewc": {"strength": 1.0, "decay": 0.9, "samples": 200},
     "replay": {"share": 0.1},
     "adapters": {"adapters": "pfeiffer:48", "learning_rate": 1e-3},
+}
+RULES = {
+    "strength": number(0),
+    "decay": FRACTION,
+    "samples": integer(1),
+    "share": number(above=0, most=1),
+    "learning_rate": POSITIVE,
 }
 
 
@@ -43,8 +50,8 @@ def compare_continual(
     Args:
         make_tasks: Function without arguments that returns a dict from names to tasks over one new encoder.
         data: Dict of parts, as for `transfer_matrix`. The tasks train in the order of `data["train"]`.
-        methods: List of names, or dict from other names to dicts of a `"method"` and its options. The first one is the
-            baseline.
+        methods: List of names, or dict from other names to a name or to a dict of a `"method"` and its options. The
+            first one is the baseline.
             - `"plain"`: nothing protects the earlier tasks
             - `"ewc"`: online EWC (Schwarz et al. 2018), a penalty of `strength` (`1.0`) on the distance from the
               weights after the last task. The Fisher information is that of `samples` (`200`) rows of the last task,
@@ -80,15 +87,21 @@ def compare_continual(
 
     Source: https://arxiv.org/abs/1805.06370
     """
-    names, plan = check_data(data), recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
+    names, plan = check(data, recipe)
     scored = {name: score_of_task(metrics, name) for name in names}
-    falling = [name for name, (metric, _) in scored.items() if mode_of("auto", metric) == "min"]
+    falling = [name for name, (metric, _) in scored.items() if any(word in metric.lower() for word in FALLING)]
     expect(not falling, "Scores are averaged, so more of each metric must be better.", metrics=falling)
-    named = methods if isinstance(methods, dict) else {name: {"method": name} for name in methods}
-    options = {"plan": plan, "scored": scored, "held": data.get("test", data["validation"])}
+    named = methods if isinstance(methods, dict) else dict(zip(methods, methods))
+    held = {part: data[part] for part in ("validation", "test") if part in data}
+    options = {"plan": plan, "scored": scored, "held": held}
     described = {"recipe": define(plan), "order": ", ".join(names)}
     trained = {
-        name: functools.partial(_train, **options, **described, **_with_defaults(**given))
+        name: functools.partial(
+            _train,
+            **options,
+            **described,
+            **_with_defaults(**(given if isinstance(given, dict) else {"method": given})),
+        )
         for name, given in named.items()
     }
 
@@ -108,12 +121,19 @@ def _with_defaults(method=None, **given):
     method = look_up(method, METHODS, "method")
     unknown = sorted(given.keys() - METHODS[method].keys())
     expect(not unknown, f"The options of {method!r} are {list(METHODS[method])}.", unknown=unknown)
+    for name in given.keys() & RULES.keys():
+        RULES[name].check(name, given[name])
+    get_adapters(given.get("adapters", "pfeiffer"))  # Raises if a size is invalid.
     return {"method": method, **METHODS[method], **given}
 
 
-def _train(model, train, validation, seed, *, plan, scored, held, method, recipe, order, **options):
+def _train(model, train, validation, seed, callbacks, *, plan, scored, held, method, recipe, order, **options):
     """Trains the tasks of a `MultiTask` in their order, and returns the scores of a run."""
-    kept, fisher, matrix = {}, None, []
+    kept, fisher, matrix, [*_, last] = {}, None, [], held
+
+    def scores_on(part, names):
+        return [score_of(model.tasks[name], held[part][name], scored[name][0]) for name in names]
+
     for name, data in train[0].items():
         task, own = model.tasks[name], plan
         if method == "adapters":
@@ -124,19 +144,18 @@ def _train(model, train, validation, seed, *, plan, scored, held, method, recipe
         if fisher is not None:
             penalty = EWC(fisher, options["strength"], groups="pretrained")
             own = dataclasses.replace(plan, penalty=penalty, weight_decay=0.0)
-        _fit(model, {**kept, name: data}, own, scored)
+        _fit(model, {**kept, name: data}, own, scored, callbacks)
         if method == "ewc":
             fisher = running_fisher(fisher, task, *data[:2], seed, options["samples"], options["decay"])
         if method == "replay":
-            _, kept[name] = hold_out(data, options["share"], seed=seed)
-        row, seen = np.full(len(scored), np.nan), list(scored)[: len(matrix) + 1]
-        row[: len(seen)] = [score_of(model.tasks[each], held[each], scored[each][0]) for each in seen]
-        matrix.append(row.tolist())
-    scores = summary(matrix)
-    return {**scores, "validation": scores["average"], "matrix": matrix}
+            kept[name] = data if options["share"] == 1 else hold_out(data, options["share"], seed=seed)[1]
+        seen = list(scored)[: len(matrix) + 1]
+        later = [float("nan")] * (len(scored) - len(seen))
+        matrix.append(scores_on(last, seen) + later)
+    return {**summary(matrix), **{part: float(np.mean(scores_on(part, scored))) for part in held}, "matrix": matrix}
 
 
-def _fit(model, data, plan, scored):
+def _fit(model, data, plan, scored, callbacks):
     """Trains one of the tasks of a model, or those of the data together."""
     tasks = {name: model.tasks[name] for name in data}
     options = {"batch_size": plan.batch_size, "shuffle": True}
@@ -149,7 +168,7 @@ def _fit(model, data, plan, scored):
     plan = plan.resolve(model, steps)
     epochs = plan.epochs or -(-plan.steps // steps)
     model.compile(plan.build_optimizer(model, epochs * steps), metrics=metrics)
-    model.fit(batches, epochs=epochs, callbacks=plan.build_callbacks(), verbose=0)
+    model.fit(batches, epochs=epochs, callbacks=[*plan.build_callbacks(), *callbacks], verbose=0)
 
 
 def running_fisher(earlier, task, x, y, seed, samples, decay):

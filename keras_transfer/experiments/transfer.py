@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
 from keras_transfer.core.expect import expect
-from keras_transfer.experiments.comparison import compare, define
+from keras_transfer.experiments.comparison import compare, define, parts_of
 from keras_transfer.experiments.comparison_plots import plot_transfer
 from keras_transfer.experiments.comparison_report import Comparison, Report, shown_score
 from keras_transfer.tasks import Task
@@ -23,6 +23,7 @@ def transfer_matrix(
     data: dict[str, dict[str, Any]],
     *,
     metrics: dict[str, Any] | None = None,
+    modes: dict[str, str] | None = None,
     recipe: str | Recipe = "bert",
     seeds: Any = 5,
     results: Any = None,
@@ -40,6 +41,8 @@ def transfer_matrix(
             at least two tasks to `(x, y)` or `(x, y, sample_weight)` in memory.
         metrics: Dict from names of tasks to a metric or its name, the score of the task. Defaults to `None`, for the
             accuracy, as for tasks that are missing in the dict.
+        modes: Dict from names of tasks to the `mode` of their metric, as for `compare`. Defaults to `None`, for
+            `"auto"`, as for tasks that are missing in the dict.
         recipe: Name of a recipe, or a `Recipe` without adapters. Defaults to `"bert"`.
         seeds: Integer or list of integers, as for `compare`. Defaults to `5`.
         results: String or path. Folder for finished runs and the weights of their encoders, where the same call
@@ -68,9 +71,7 @@ def transfer_matrix(
 
     Source: https://arxiv.org/abs/1811.01088
     """
-    names, plan = check_data(data), recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
-    rule = "A chain needs a recipe without adapters, because the intermediate task changes the encoder itself."
-    expect(plan.adapters is None, rule, adapters=plan.adapters)
+    names, plan = check(data, recipe)
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()) if results is None else results)
         encoders = folder / f"encoders-{zlib.crc32(define(plan).encode()):08x}"
@@ -89,6 +90,7 @@ def transfer_matrix(
                     methods,
                     seeds=seeds,
                     metric=metric,
+                    mode=(modes or {}).get(name, "auto"),
                     metrics=compiled,
                     results=folder / f"{name}.jsonl",
                     verbose=verbose,
@@ -96,20 +98,26 @@ def transfer_matrix(
     return TransferMatrix(comparisons)
 
 
-def check_data(data):
-    """Returns the names of the tasks in the data of an experiment."""
+def check(data, recipe):
+    """Returns the names of the tasks in the data of an experiment, and its `Recipe`."""
     rule = "`data` must be a dict with 'train', 'validation' and perhaps 'test', each with the same names of two tasks."
     is_right = isinstance(data, dict) and {"train", "validation"} <= data.keys() <= {"train", "validation", "test"}
     expect(is_right and all(isinstance(part, dict) for part in data.values()), rule, data)
     names = {name: list(part) for name, part in data.items()}
     expect(len(data["train"]) > 1 and len({frozenset(part) for part in data.values()}) == 1, rule, **names)
-    return names["train"]
+    for name in names["train"]:
+        parts_of({part: tasks[name] for part, tasks in data.items()})
+    plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
+    rule = "Tasks one after the other need a recipe without adapters, since each task changes the encoder itself."
+    expect(plan.adapters is None, rule, adapters=plan.adapters)
+    return names["train"], plan
 
 
 def score_of_task(metrics, name):
     """Returns the name of the score of a task, and the metrics with which the task is compiled."""
     metric = (metrics or {}).get(name)
-    return ("accuracy", "auto") if metric is None else (getattr(metric, "name", metric), [metric])
+    named = getattr(metric, "name", getattr(metric, "__name__", metric))
+    return ("accuracy", "auto") if metric is None else (named, [metric])
 
 
 def made(make_tasks, *names):
@@ -146,7 +154,7 @@ class TransferMatrix(Report):
         comparisons: The argument.
         rows: List of dicts, those of all comparisons, each with the name of its `target`.
         pairs: List of tuples: the names of a target and of an intermediate task, and the row of both.
-        helps: Dict from names of targets to lists of the tasks that improve them, with intervals that exclude 0.
+        helps: Dict from names of targets to lists of the tasks that improve them, with a p value below 0.05.
     """
 
     title, index = "Transfer matrix", ("target", "method")
@@ -159,7 +167,7 @@ class TransferMatrix(Report):
         self.helps: dict[str, list[str]] = {name: [] for name in comparisons}
         for name, first, row in self.pairs:
             gain = row["difference"] * (1 if comparisons[name].mode == "max" else -1)
-            if row["difference_interval"] is not None and gain > row["difference_interval"]:
+            if gain > 0 and (1.0 if row["p"] is None else row["p"]) < 0.05:  # The interval then excludes 0.
                 self.helps[name].append(first)
 
     def plot(self) -> Any:
@@ -187,6 +195,6 @@ class TransferMatrix(Report):
 
     def _notes(self):
         count = self.rows[0]["seeds"]
-        interval = f"±: 95% t interval over {count} seeds. *: better, and the interval excludes 0."
+        interval = f"±: 95% t interval over {count} seeds. *: better, with p < 0.05 in the paired t test."
         notes = ["after: difference from the target alone, over the same seeds."]
         return [*notes, interval if count > 1 else "1 seed: no intervals."]

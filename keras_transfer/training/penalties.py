@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.expect import FLAG, expect, expects, instance_of, number, optional
 from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
@@ -220,6 +221,10 @@ class EWC(Penalty):
             expect(np.all(np.isfinite(values)) and np.min(values, initial=0.0) >= 0, rule, path=path)
         self.groups = selection_for_config(groups)
         self._complete = fisher is not None
+
+    def __repr__(self):
+        """Returns the arguments, with a digest of the Fisher information, by which `compare` recognizes its runs."""
+        return f"EWC(fisher={data_digest(self.fisher or {})}, strength={self.strength}, groups={self.groups!r})"
 
     def select(self, groups):
         chosen = list(groups) if self.groups is None else select_groups(groups, self.groups)

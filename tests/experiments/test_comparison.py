@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import Recipe, get_recipe
+from keras_transfer.adaptation import EWC, Recipe, get_recipe
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.experiments import compare
 from keras_transfer.experiments.comparison import define
@@ -258,6 +258,10 @@ def test_the_plain_values_of_a_callable_distinguish_it():
     assert define(recipe).startswith("Recipe(epochs='auto', ") and define(recipe).endswith(", scalar_mix=False)")
     other = dataclasses.replace(recipe, gradient_accumulation_steps=2, rematerialize=True)
     assert define(other) == define(recipe)[:-1] + ", gradient_accumulation_steps=2, rematerialize=True)"
+    values = (np.arange(3.0), np.arange(3.0), np.ones(3))
+    penalties = [EWC({"dense/kernel": fisher}, 2.0, groups="pretrained") for fisher in values]
+    first, again, third = (define(get_recipe("bert", weight_decay=0.0, penalty=penalty)) for penalty in penalties)
+    assert first == again != third and first.endswith(", strength=2.0, groups='pretrained'))")
 
 
 def mistake(methods=None, data=DATA, maker=make_model, **options):

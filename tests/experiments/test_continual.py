@@ -1,5 +1,7 @@
 """Tasks one after the other: what each method trains and leaves alone, and what is said about forgetting."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import pytest
 import keras_transfer as kt
 from keras_transfer.experiments import compare_continual, continual
 from tests.errors import check_errors
-from tests.tasks.tiny import encoder, examples, preprocessor
+from tests.tasks.tiny import WORDS, encoder, examples, preprocessor
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 TEXTS, LABELS = examples(32)
@@ -28,9 +30,20 @@ def make_tasks():
     }
 
 
+def make_tasks_of_words():
+    """Tasks over an encoder whose steps are quick."""
+    vectors = kt.checkpoints.WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)))
+    parts = kt.encoders.WordVectorEncoder.from_vectors(vectors), kt.text.WordPreprocessor(WORDS, sequence_length=20)
+    return {
+        "mood": kt.tasks.TextClassifier(*parts, num_classes=2, dropout=0.0),
+        "length": kt.tasks.TextRegressor(*parts, num_targets=1, dropout=0.0),
+        "initial": kt.tasks.TextClassifier(*parts, num_classes=2, dropout=0.0),
+    }
+
+
 def run(methods, data=DATA, **options):
     options = {"metrics": {"length": "pearson_correlation"}, "recipe": RECIPE, "seeds": 1, "verbose": 0, **options}
-    return compare_continual(make_tasks, data, methods, **options)
+    return compare_continual(options.pop("tasks", make_tasks_of_words), data, methods, **options)
 
 
 @pytest.fixture
@@ -38,9 +51,10 @@ def fits(monkeypatch):
     """What was trained: the model, its data and recipe, and the weights of the encoder before and afterwards."""
     found, fit = [], continual._fit
 
-    def watched(model, data, plan, scored):
+    def watched(model, data, *arguments):
         before = [np.array(weight) for weight in model.encoder.weights]
-        fit(model, data, plan, scored)
+        fit(model, data, *arguments)
+        plan, *_ = arguments
         found.append((model, data, plan, before, [np.array(weight) for weight in model.encoder.weights]))
 
     monkeypatch.setattr(continual, "_fit", watched)
@@ -96,12 +110,13 @@ def test_adapters_for_each_task_forget_nothing_and_leave_earlier_answers_bit_ide
         return scored(model, part, metric)
 
     monkeypatch.setattr(continual, "score_of", watched)
-    comparison = run(["adapters"], TWO)
-    [first] = [each for each in answers.values() if len(each) == 2]
-    assert np.array_equal(*first)
+    recipe = dataclasses.replace(RECIPE, batch_size=8)
+    comparison = run(["adapters"], TWO, tasks=make_tasks, recipe=recipe)
+    [first] = [each for each in answers.values() if len(each) == 3]
+    assert np.array_equal(*first[:2])
     [matrix] = comparison.matrices["adapters"]
     assert matrix[0, 0] == matrix[1, 0] and comparison.rows[0]["forgetting"] == 0.0
-    assert comparison.rows[0]["trainable"] < 0.5
+    assert comparison.rows[0]["trainable"] < 0.5 and comparison.rows[0]["step"] > 0
 
 
 def test_replay_trains_a_share_of_the_earlier_rows_with_each_task(fits):
@@ -122,7 +137,7 @@ def test_ewc_pulls_to_the_weights_after_the_last_task_with_a_running_fisher_info
 
     monkeypatch.setattr(continual, "estimate_fisher", watched)
     method = {"method": "ewc", "strength": 2.0, "decay": 0.5, "samples": 2}
-    run({"ewc": method})
+    run({"ewc": method}, tasks=make_tasks)
     penalties = [plan.penalty for _, _, plan, *_ in fits]
     assert penalties[0] is None and penalties[1].strength == 2.0
     # Each task has a mean of 1, and the encoder's weights only.
@@ -166,20 +181,36 @@ def test_online_ewc_equals_numpy(monkeypatch):
 
 
 def test_a_run_that_is_in_the_file_is_not_repeated(fits, tmp_path):
-    first = run(["plain"], TWO, results=tmp_path / "runs.jsonl")
+    options = {"results": tmp_path / "runs.jsonl"}
+    first = run(["plain"], TWO, **options)
     assert len(fits) == 2
-    again = run(["plain"], TWO, results=tmp_path / "runs.jsonl")
+    again = run({"plain": "plain"}, TWO, **options)
     assert len(fits) == 2 and again.rows == first.rows
     np.testing.assert_array_equal(again.matrices["plain"], first.matrices["plain"])
-    run(
-        ["plain"], {part: dict(reversed(tasks.items())) for part, tasks in TWO.items()}, results=tmp_path / "runs.jsonl"
-    )
+    run(["plain"], {part: dict(reversed(tasks.items())) for part, tasks in TWO.items()}, **options)
     assert len(fits) == 4  # Another order is another run.
+
+
+def test_scores_are_those_of_the_test_data_if_there_is_any(fits):
+    data = {**TWO, "test": TWO["train"]}
+    comparison = run({"all": {"method": "replay", "share": 1}}, data)
+    [[model, parts, *_]] = fits[1:]
+    assert [len(y) for _, y in parts.values()] == [16, 16]
+    [scores], [found] = comparison.matrices["all"], comparison.runs["all"]
+    tasks = model.tasks
+    for part in ("validation", "test"):
+        own = [continual.score_of(tasks["mood"], data[part]["mood"], "accuracy")]
+        own.append(continual.score_of(tasks["length"], data[part]["length"], "pearson_correlation"))
+        assert found[part] == pytest.approx(np.mean(own))
+        assert (scores[1] == pytest.approx(own)) == (part == "test")
 
 
 test_mistakes_are_errors = check_errors(
     (lambda: run(["ewcs"]), "Unknown method. Did you mean 'ewc'?"),
     (lambda: run([]), "`methods` must have at least one method."),
+    (lambda: run({"a": {"method": "replay", "share": 10}}), "`share` must be a number above 0 and at most 1"),
+    (lambda: run({"a": {"method": "adapters", "adapters": "pfeifer"}}), "Did you mean 'pfeiffer'?"),
+    (lambda: run(["plain"], recipe="lora"), "need a recipe without adapters ... Received: adapters='lora:rank=8'"),
     (
         lambda: run({"a": {"method": "ewc", "lambda": 1.0}}),
         "The options of 'ewc' are ['strength', 'decay', 'samples']. Received: unknown=['lambda']",

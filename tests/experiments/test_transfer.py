@@ -51,6 +51,19 @@ def runs(monkeypatch):
     return found
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """The models of runs, which are compiled and not trained."""
+    found = []
+
+    def compiled(model, *arguments, metrics, **options):
+        model.compile(metrics=metrics)
+        found.append(type(model).__name__)
+
+    monkeypatch.setattr(transfer, "fine_tune", compiled)
+    return found
+
+
 def same(ours, theirs):
     return all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
@@ -70,15 +83,27 @@ def test_a_chain_begins_with_the_encoder_of_its_intermediate_task_and_the_head_o
     assert "mood after length, seed 1: validation accuracy" in capsys.readouterr().out
 
 
-def test_the_same_call_continues_and_more_seeds_use_the_runs_that_are_there(runs, tmp_path):
+def test_the_same_call_continues_and_more_seeds_use_the_runs_that_are_there(untrained, tmp_path):
     first = run(seeds=1, results=tmp_path)
-    assert len(runs) == 4 and len(list(tmp_path.glob("encoders-*/*"))) == 2
-    again = run(seeds=1, results=tmp_path)
-    assert len(runs) == 4 and again.rows == first.rows
+    assert len(untrained) == 4 and len(list(tmp_path.glob("encoders-*/*"))) == 2
+    again = run(seeds=[0], results=tmp_path)
+    assert len(untrained) == 4 and again.rows == first.rows
     run(seeds=2, results=tmp_path)
-    assert len(runs) == 8
+    assert len(untrained) == 8
     run(seeds=1, results=tmp_path, recipe=kt.adaptation.get_recipe("bert", epochs=2))
-    assert len(runs) == 12
+    assert len(untrained) == 12
+
+
+def distance(y_true, y_pred):
+    return abs(y_true - y_pred)
+
+
+def test_a_metric_with_a_name_of_its_own_has_a_mode(untrained):
+    options = {"metrics": {"length": distance}, "seeds": 1}
+    with pytest.raises(ValueError, match="Pass `mode='max'` if a higher score is better.*metric='distance'"):
+        run(**options)
+    matrix = run(modes={"length": "min"}, **options)
+    assert {name: found.mode for name, found in matrix.comparisons.items()} == {"mood": "max", "length": "min"}
 
 
 def matrix_of(accuracies, errors):
@@ -122,6 +147,14 @@ def test_one_seed_has_no_interval_and_helps_nothing():
     assert matrix.helps == {"a": [], "b": []} and str(matrix).endswith("1 seed: no intervals.")
 
 
+def test_equal_differences_say_nothing_about_other_seeds_and_less_error_helps():
+    # On few rows, two seeds often differ by the same number of answers: the standard deviation is 0.
+    matrix = matrix_of(
+        {"a": (0.75, 0.5), "a after b": (0.875, 0.625)}, {"b": (1.0, 1.1, 1.2), "b after a": (0.8, 0.89, 1.0)}
+    )
+    assert matrix.helps == {"a": [], "b": ["a"]} and "*" not in str(matrix).splitlines()[2]
+
+
 WRONG = "with the same names of two tasks. Received: "
 test_mistakes_are_errors = check_errors(
     (lambda: transfer_matrix(make_tasks, {"mood": PARTS, "length": LENGTHS}), WRONG),
@@ -129,6 +162,7 @@ test_mistakes_are_errors = check_errors(
     (lambda: transfer_matrix(make_tasks, {part: {"mood": PARTS[part]} for part in PARTS}), WRONG),
     (lambda: run({part: {"x": PARTS[part], **DATA[part]} for part in DATA}), "a task for each name ... missing=['x']"),
     (lambda: run(recipe="brt"), "Did you mean 'bert'?"),
-    (lambda: run(recipe="lora"), "A chain needs a recipe without adapters ... Received: adapters='lora:rank=8'"),
+    (lambda: run(recipe="lora"), "need a recipe without adapters ... Received: adapters='lora:rank=8'"),
+    (lambda: run({part: {**DATA[part], "length": [TEXTS]} for part in DATA}), "must be `(x, y)`"),
     (lambda: run(metrics={"length": "pearson"}, seeds=1), "pearson"),
 )
