@@ -78,7 +78,7 @@ def test_the_script_in_the_page_on_transfer_between_tasks_runs(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
     names = run_page("adaptation/transfer_between_tasks.md")
-    assert [pair[:2] for pair in names["matrix"].pairs] == [("kind", "long"), ("long", "kind")]
+    assert [pair[:2] for pair in names["matrix"].pairs] == [("kind", "who"), ("who", "kind")]
     assert [row["method"] for row in names["found"].rows] == names["methods"]
     assert names["found"].rows[-1]["forgetting"] == 0
 
