@@ -129,7 +129,8 @@ class Report:
         Source: https://doi.org/10.1002/(SICI)1097-0258(19981130)17:22%3C2635::AID-SIM954%3E3.0.CO;2-C (the interval)
         """
         same = np.array_equal(self.labels, before.labels)
-        expect(same, "Both reports must be on the same rows.", rows=len(self.labels), before=len(before.labels))
+        rule = "Both reports must be on the same rows, with the classes in the same order."
+        expect(same, rule, rows=len(self.labels), before=len(before.labels))
         found = {"all rows": np.arange(len(self.labels))} | {part.name: part.rows for part in self.slices}
         return tables.gains_table(found, before._right, self._right, self.confidence)
 
