@@ -1,5 +1,6 @@
 """Self-training: a task labels texts, and learns from the labels of which it is sure."""
 
+import operator
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -119,10 +120,8 @@ def self_train(
     """Trains a classifier on its own labels of other texts: pseudo-labels, or noisy-student self-training.
 
     First, `fine_tune` trains the task on the texts with labels. In each round, the task then predicts the other texts,
-    and `fine_tune` trains it on all texts with labels and on the texts of whose class it is sure. The student has the
-    noise of its dropout, and that of `augment`. With `restart=False`, each round continues with the weights of the last
-    one (pseudo-labels, Lee 2013). Otherwise, it begins with the weights that the task had before (noisy student, Xie et
-    al. 2020).
+    and `fine_tune` trains it on the texts with labels and those of whose class it is sure. By default, a round begins
+    with the weights that the task had before (noisy student).
 
     Args:
         task: `TextClassifier` of one class for each text.
@@ -133,7 +132,8 @@ def self_train(
         threshold: Float between 0 and 1. Probability above which the task is sure of a class. Defaults to `0.9`.
         balanced: Boolean. Whether each class that occurs gets the same number of texts: the most probable ones, some of
             which a rare class repeats. Defaults to `False`.
-        restart: Boolean. Whether each round begins with the first weights. Defaults to `True`.
+        restart: Boolean. Whether each round begins with the first weights. `False` continues with the last ones, as
+            pseudo-labels do. Defaults to `True`.
         augment: How the student's texts are changed, as for `augment_texts`. A list has a text for each of `unlabeled`.
             Defaults to `None`, unchanged texts.
         rate: Float between 0 and 1. Fraction of words that are changed. Defaults to `0.1`.
@@ -164,18 +164,22 @@ def self_train(
     expect(isinstance(task.labels, ClassNames), rule, labels=type(task.labels).__name__)
     x, unlabeled = to_columns(x), to_columns(unlabeled)
     rule = "`unlabeled` must have the form of `x`: single texts, or pairs of texts."
-    expect(type(x) is type(unlabeled), rule, x=_form(x), unlabeled=_form(unlabeled))
+    forms = ["pairs" if isinstance(columns, tuple) else "texts" for columns in (x, unlabeled)]
+    expect(forms[0] == forms[1], rule, x=forms[0], unlabeled=forms[1])
     changed = unlabeled if augment is None else to_columns(augment_texts(unlabeled, augment, rate=rate))
     first, callbacks, histories = task.get_weights(), kwargs.pop("callbacks", None) or [], []
     labels = np.asarray(task.labels.encode(y))
     weights, data = None, (x, labels)
     for number in range(rounds + 1):
         if number:
-            rows, found = confident(_softmax(task.predict(unlabeled, verbose=0)), threshold, balanced)
+            probabilities = keras.ops.softmax(task.predict(unlabeled, verbose=0))
+            rows, found = confident(keras.ops.convert_to_numpy(probabilities), threshold, balanced)
             rule = "The task is sure of no text. Use a lower `threshold`, more `epochs`, or more texts with labels."
             expect(len(rows), rule, threshold=threshold, round=number)
             weights = np.repeat([1.0, weight], [len(labels), len(rows)])
-            data = _joined(x, _rows(changed, rows)), np.concatenate([labels, found])
+            chosen = keras.tree.map_structure(operator.itemgetter(rows), changed)
+            texts = keras.tree.map_structure(lambda *columns: np.concatenate(columns), x, chosen)
+            data = texts, np.concatenate([labels, found])
             if restart:
                 task.set_weights(first)
         own = [] if folder is None else [TrainingCheckpoint(pathlib.Path(folder) / f"round_{number}")]
@@ -194,19 +198,3 @@ def confident(probabilities, threshold, balanced=False):
             [np.resize(rows[labels[rows] == each], -(-len(rows) // len(classes))) for each in classes]
         )
     return rows, labels[rows]
-
-
-def _softmax(logits):
-    return keras.ops.convert_to_numpy(keras.ops.softmax(logits))
-
-
-def _form(columns):
-    return "pairs" if isinstance(columns, tuple) else "texts"
-
-
-def _rows(columns, rows):
-    return tuple(column[rows] for column in columns) if isinstance(columns, tuple) else columns[rows]
-
-
-def _joined(first, second):
-    return tuple(map(_joined, first, second)) if isinstance(first, tuple) else np.concatenate([first, second])

@@ -20,6 +20,7 @@ from keras_transfer.core.expect import (
     instance_of,
     integer,
     list_of,
+    number,
     one_of,
     optional,
 )
@@ -144,12 +145,13 @@ class VAT(UnlabeledMethod):
     """Virtual adversarial training: the answer should stay the same where a small change of the text moves it most.
 
     The change is added to the embeddings of the tokens (`encoder.hidden_states[0]`). The gradient of the divergence
-    finds its direction, so that a step costs about twice as much. The texts with labels may be the only ones, as in
+    finds its direction, with one more forward and backward pass. The texts with labels may be the only ones, as in
     DeBERTa's SiFT.
 
     Args:
         epsilon: Float above 0. Length of the change, over all tokens of a text together. Defaults to `5.0`.
-        xi: Float above 0. Length of the random change at which the gradient is computed. Defaults to `0.1`.
+        xi: Float above 0. Length of the random change at which the gradient is computed. `mixed_bfloat16` rounds most
+            of a short one away: use 3. Defaults to `0.1`.
         power_iterations: Integer. How often the direction is improved. Defaults to `1`.
         normalized: Boolean. Whether the change of a token is multiplied by the standard deviation of its embedding, as
             if the embeddings were normalized. Defaults to `True`.
@@ -168,26 +170,39 @@ class VAT(UnlabeledMethod):
     normalized: bool = True
 
     def _models(self, task):
-        states = encode(task.encoder, hidden_states=True).hidden_states[0]
+        states = with_hidden_states(task).hidden_states[0]
         both = keras.Model(task.input, [states, task.output])
-        return both, keras.Model([states, *task.input.values()], task.output)
+        upper = keras.Model([states, *task.input.values()], task.output)
+        rule = "The outputs of the encoder do not depend on its `hidden_states[0]`, which `VAT` changes. Use `CVT`."
+        expect({*task.operations} - {*upper.operations}, rule, encoder=task.encoder)
+        return both, upper
 
     def _run(self, part, learn, inputs, training):
         both, upper = part.models
         inputs = {name: ops.convert_to_tensor(inputs[name]) for name in part.input}
         others, (states, target) = [*inputs.values()], both(inputs, training=False)
         fixed, target = ops.stop_gradient(states), ops.stop_gradient(target)
-        real = ops.cast(inputs["padding_mask"], states.dtype)[..., None]
-        scale = ops.std(fixed, axis=-1, keepdims=True) if self.normalized else 1
+        real = ops.cast(inputs["padding_mask"], "float32")[..., None] if "padding_mask" in inputs else 1
+        scale = real * ops.std(ops.cast(fixed, "float32"), axis=-1, keepdims=True) if self.normalized else real
+
+        def changed(states, change, training):
+            return upper([states + ops.cast(scale * change, states.dtype), *others], training=training)
 
         def distance(change):
-            return ops.sum(divergence(target, upper([fixed + scale * change, *others], training=False)))
+            return ops.sum(divergence(target, changed(fixed, change, False)))
 
-        direction = keras.random.normal(ops.shape(states), dtype=states.dtype, seed=part.noise)
+        direction = real * keras.random.normal(ops.shape(states), dtype="float32", seed=part.noise)
         for _ in range(self.power_iterations):
-            direction = ops.stop_gradient(gradient_of(distance, scaled(direction * real, self.xi)))
-        change = scale * scaled(direction * real, self.epsilon)
-        return {"target": target, "outputs": upper([states + change, *others], training=training)}
+            direction = ops.stop_gradient(gradient_of(distance, scaled(direction, self.xi)))
+        return {"target": target, "outputs": changed(states, scaled(direction, self.epsilon), training)}
+
+
+def with_hidden_states(task):
+    """Returns the outputs of the encoder of a task, with hidden states that have a vector for each token."""
+    adapters = [kind for kinds in getattr(task.encoder, "adapters", {}).values() for kind in kinds]
+    rule = "`VAT` and `CVT` cannot be combined with adapters of the kind `Prompt`. Use another kind, or `UDA`."
+    expect(not any(kind.lengthens for kind in adapters), rule, adapters=adapters)
+    return encode(task.encoder, hidden_states=True)
 
 
 def scaled(vectors, length):
@@ -224,7 +239,7 @@ class CVT(UnlabeledMethod):
     directions: bool = False
 
     def _outputs(self, task):
-        encoded, of_words = encode(task.encoder, hidden_states=True), len(task.output.shape) == 3
+        encoded, of_words = with_hidden_states(task), len(task.output.shape) == 3
         states = encoded.hidden_states
         layers = range(1, len(states) - 1) if self.layers is None else self.layers
         rule = f"`layers` of `CVT` must be hidden states from 0 to {len(states) - 1} of the encoder, at least one."
@@ -289,6 +304,7 @@ class Agreement(JointLabels):
 @expects(
     task=instance_of((TextClassifier, TokenClassifier), "a `TextClassifier` or a `TokenClassifier`"),
     method=instance_of(UnlabeledMethod, "`UDA()`, `VAT()` or `CVT()`"),
+    weight=number(0),
     epochs=integer(1),
 )
 def fit_with_unlabeled(
@@ -311,10 +327,9 @@ def fit_with_unlabeled(
 ) -> keras.callbacks.History:
     """Trains a classifier on texts with labels and on texts without, whose loss is how far two answers differ.
 
-    It builds a `tasks.MultiTask` of the task and of one without labels over the same layers, compiles and fits it, and
-    does nothing else. A step has a batch of one of the two, in random order, so that the optimizer makes a step for
-    each, instead of one for the sum of both losses. The answer to learn from is that of the task without dropout, and
-    has no gradient. The task itself is not compiled.
+    It compiles and fits a `tasks.MultiTask` of the task and of one without labels over the same layers. A step has a
+    batch of one of the two, in random order. The answer to learn from is that of the task without dropout, and has no
+    gradient. The task itself is not compiled.
 
     Args:
         task: `TextClassifier` of one class for each text, or `TokenClassifier` without `crf`.
@@ -332,16 +347,16 @@ def fit_with_unlabeled(
         optimizer: Keras optimizer, or its name. Defaults to `"auto"`, as for `Task.compile`.
         loss: Loss of the labels. Defaults to `"auto"`, the loss of the task.
         metrics: List of metrics of the labels. Defaults to `"auto"`, the metrics of the task.
-        **kwargs: Other arguments of `tasks.MultiTask.fit`: `callbacks`, `verbose`, `initial_epoch`, and
-            `steps_per_epoch`, by default the number of batches of all texts.
+        **kwargs: Other arguments of `tasks.MultiTask.fit`, such as `callbacks` and `steps_per_epoch`, by default the
+            number of batches of all texts.
 
     Returns:
         Keras's `History`, with `labeled_loss`, `labeled_accuracy` and `unlabeled_loss` over their own batches.
 
     Raises:
         ValueError: If the task has `multi_label`, `siamese`, `windows` or `crf`; if data is not in memory, or
-            `unlabeled` has another form than `x`; if `UDA` gets pairs or words; if a layer of `CVT` does not exist; or
-            if `annealing` is combined with another loss.
+            `unlabeled` has another form than `x`; if `UDA` gets pairs or words; if the encoder does not fit `VAT` or
+            the layers of `CVT`; or if `annealing` is combined with another loss.
 
     Example:
     ```python
