@@ -6,8 +6,8 @@ import keras
 
 NAMES = {
     "adaptation": """
-        BitFit Compacter Ensemble Fusion Houlsby IA3 LayerCopies LoRA PALs Parallel Pfeiffer Prefix Prompt
-        SliceClassifier
+        BitFit Compacter Ensemble Fusion Houlsby IA3 LayerCopies LoRA Movement PALs Parallel Pfeiffer Prefix Prompt
+        SliceClassifier WeightPruning
     """,
     "encoders": """
         AlbertEncoder AWDLSTMEncoder AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BertEncoder
