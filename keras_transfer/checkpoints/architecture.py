@@ -152,16 +152,16 @@ class Architecture:
         Returns:
             A dict, the contents of `config.json`.
         """
-        cut = {name: getattr(encoder, name, None) for name in ("num_heads", "intermediate_dim")}
+        config, ours = encoder.get_config(), {name for name, *_ in self.settings}
+        cut = {name: config.get(name) for name in ("num_heads", "intermediate_dim")}
         cut = {name: value for name, value in cut.items() if isinstance(value, (list, tuple))}
-        if "head_dim" in encoder.settings and all(name != "head_dim" for name, *_ in self.settings):
-            cut["head_dim"] = encoder.head_dim
+        cut |= {name: config[name] for name in {"head_dim"} - ours if name in config}
         rule = (
             "Transformers cannot read an encoder whose heads are pruned, or whose blocks differ in size. Save the task "
             "with `save` or `export`, or prune only neurons, with `per_block=True`."
         )
         expect(not cut, rule, received=", ".join(f"{name}={value}" for name, value in cut.items()))
-        config = write_settings(self.settings, encoder.get_config(), type(encoder).__name__)
+        config = write_settings(self.settings, config, type(encoder).__name__)
         for key, value in self.fixed.items():
             put_setting(config, key, value)
         return self.write(config, encoder)
