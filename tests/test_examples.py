@@ -84,7 +84,7 @@ def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "Batches", "LayerGroups", "LayerGroup", "Encoded", "Split"),
-        *("Comparison", "Memory", "TPUReport"),
+        *("Comparison", "ContinualComparison", "TransferMatrix", "Memory", "TPUReport"),
         "push_to_hub",  # the example needs the hub, so it does not run
         *("CheckpointError", "CheckpointReport", "HubError"),
         *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer"),

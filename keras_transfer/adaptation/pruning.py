@@ -27,6 +27,11 @@ class Importance(NamedTuple):
     Args:
         heads: List of float arrays `[heads]`, one for each block.
         neurons: List of float arrays `[neurons]`, one for each block.
+
+    Example:
+    ```python
+    keras_transfer.adaptation.Importance(heads=[[0.3, 0.1]], neurons=[[0.2, 0.0, 0.4]])
+    ```
     """
 
     heads: list

@@ -49,7 +49,15 @@ ENCODERS = {
 }
 OWN_SIZES = {"AWDLSTMEncoder", "AWDQRNNEncoder", "WordVectorEncoder"}
 ADAPTERS = ["lora:r=2", "rslora:r=2", "dora:r=2", "ia3", "houlsby:2", "pfeiffer:2", "parallel:2"]
-ADAPTERS += ["compacter:4,terms=2", "bitfit", "copies:pooler", "prefix:2", "prompt:2", "pals:size=4,num_heads=2"]
+ADAPTERS += [
+    "compacter:4,terms=2",
+    "bitfit",
+    "copies:pooler",
+    "prefix:2",
+    "prompt:2",
+    "pals:size=4,num_heads=2",
+    "movement",
+]
 OPTIMIZERS = {
     "adamw": lambda model: keras.optimizers.AdamW(0.01),
     "layerwise": lambda model: kt.optimizers.LayerwiseOptimizer(
