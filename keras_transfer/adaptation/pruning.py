@@ -66,9 +66,9 @@ def head_importance(
 
     Example:
     ```python
-    data = keras_transfer.datasets.load_demo_questions().train
+    data = keras_transfer.datasets.load_demo_questions()
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
-    importance = keras_transfer.adaptation.head_importance(model, data.texts, data.labels, samples=4)
+    importance = keras_transfer.adaptation.head_importance(model, *data.train, samples=4)
     importance.heads[0].shape  # (12,)
     ```
 
@@ -158,9 +158,9 @@ def prune(
 
     Example:
     ```python
-    data = keras_transfer.datasets.load_demo_questions().train
+    data = keras_transfer.datasets.load_demo_questions()
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
-    importance = keras_transfer.adaptation.head_importance(model, data.texts, data.labels, samples=4)
+    importance = keras_transfer.adaptation.head_importance(model, *data.train, samples=4)
     small = keras_transfer.adaptation.prune(model, heads=0.5, neurons=0.5, importance=importance)
     ```
 
