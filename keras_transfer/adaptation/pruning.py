@@ -69,7 +69,7 @@ def head_importance(
     data = keras_transfer.datasets.load_demo_questions()
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
     importance = keras_transfer.adaptation.head_importance(model, *data.train, samples=4)
-    importance.heads[0].shape  # (12,)
+    importance.heads[0]  # one number for each head of the first block
     ```
 
     Source: https://arxiv.org/abs/1905.10650
