@@ -16,9 +16,6 @@ PAGES = {
     "adaptation/regularization": lambda names: names["second"].optimizer.penalty.strength == 1e5,
     "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
     "adaptation/distillation": lambda names: len(names["history"].epoch) == 20,
-    "adaptation/pruning": lambda names: (
-        names["small"].encoder.head_dim == names["every_second"].encoder.hidden_dim // 12
-    ),
     "adaptation/static_embeddings": lambda names: names["trained"].encoder.hidden_dim == 128,
     "adaptation/slices": lambda names: names["model"].slices == ["how", "no question word"],
     "adaptation/resuming": lambda names: names["model"].history.epoch == [2],
@@ -30,7 +27,6 @@ SIX_BLOCKS = {
     "adaptation/unfreezing",
     "adaptation/cached_features",
     "adaptation/distillation",
-    "adaptation/pruning",
 }  # name upper blocks
 WIDE = {"adaptation/static_embeddings"}  # Its vectors are wider than those of the small encoder.
 
@@ -43,6 +39,21 @@ def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, request, eagerly
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
     assert PAGES[page](run_page(f"{page}.md"))
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_pruning_runs(tmp_path, monkeypatch, six_small_blocks, eagerly):
+    def shorter(
+        sparsity, begin_step=0, end_step=1, frequency=10
+    ):  # An eighth of the questions has a sixth of the steps.
+        return pruning(sparsity, begin_step // 6, max(end_step // 6, 1), frequency)
+
+    pruning = kt.adaptation.WeightPruning
+    monkeypatch.setattr(kt.adaptation, "WeightPruning", shorter)
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    names = run_page("adaptation/pruning.md")
+    assert names["small"].encoder.head_dim == names["every_second"].encoder.hidden_dim // 2  # It had two heads.
 
 
 @pytest.mark.slow
