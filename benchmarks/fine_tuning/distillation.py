@@ -12,10 +12,11 @@ each run, and the same command continues there, even with more seeds.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import random
+
+from benchmarks.seeds import keep, kept, shown
 
 BLOCKS = {3: [1, 3, 5], 2: [2, 5]}
 METHODS = ("no teacher", "labels", "logits", "logits and hidden states", "more texts")
@@ -42,12 +43,6 @@ def main(arguments=None):
 
 def print_table(dataset, found, args):
     """Prints the accuracies of a dataset, relative to the teacher's, and the gain over a student without a teacher."""
-    from keras_transfer.experiments.significance import mean_interval
-
-    def shown(values):
-        mean, half = mean_interval(values)
-        return f"{mean:.2f}" if half is None else f"{mean:.2f} ± {half:.2f}"  # One seed has no interval.
-
     teacher = [each["teacher"] for each in found]
     print(f"{dataset}: the teacher has {shown(teacher)}% right\n")
     print("| blocks | learns from | accuracy, % | of the teacher's, % | gain, points |")
@@ -64,8 +59,7 @@ def print_table(dataset, found, args):
 def accuracies(dataset, seed, args):
     """Returns the test accuracy in percent of the teacher and of each student with a seed, by name."""
     path = args.results / f"{dataset}-{seed}-{args.epochs}-{args.examples}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    found = {name: value for line in lines for name, value in json.loads(line).items()}
+    found = kept(path)
     names = [f"{blocks} {method}" for blocks in args.blocks for method in DATASETS[dataset]]
     todo = [name for name in ("teacher", *names) if name not in found]
     if not todo:
@@ -93,8 +87,7 @@ def accuracies(dataset, seed, args):
         model.compile()
         texts, labels = parts["test"]
         found[name] = 100 * model.evaluate(texts, labels, verbose=0, return_dict=True)["accuracy"]
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: found[name]}) + "\n")
+        keep(path, name, found[name])
     return found
 
 

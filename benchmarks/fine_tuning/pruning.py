@@ -13,9 +13,10 @@ SavedModels, and the pruned model with the vocabulary of the dataset for LiteRT 
 """
 
 import argparse
-import json
 import os
 import pathlib
+
+from benchmarks.seeds import keep, kept, shown
 
 METHODS = ("whole", "half by importance", "random half", "lower blocks")
 EPOCHS, RATE, BATCH, SAMPLES = 2, 5e-5, 32, 500
@@ -41,12 +42,6 @@ def main(arguments=None):
 
 def print_table(dataset, found):
     """Prints the accuracies of a dataset, before and after the two epochs, and what was lost."""
-    from keras_transfer.experiments.significance import mean_interval
-
-    def shown(values):
-        mean, half = mean_interval(values)
-        return f"{mean:.2f}" if half is None else f"{mean:.2f} ± {half:.2f}"  # One seed has no interval.
-
     print(f"{dataset}, accuracy in %\n\n| what remains | at once | after {EPOCHS} epochs | lost, points |")
     print("| --- | ---: | ---: | ---: |")
     for method in METHODS:
@@ -68,8 +63,7 @@ def print_sizes(folder):
 def accuracies(dataset, seed, args):
     """Returns the test accuracies in percent of each method with a seed: at once, and after more epochs."""
     path = args.results / f"{dataset}-{seed}-{args.examples}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    found = {name: values for line in lines for name, values in json.loads(line).items()}
+    found = kept(path)
     exports = None if args.exports is None or seed else args.exports / dataset
     todo = [name for name in METHODS if name not in found]
     if not todo and (exports is None or (exports / "small").exists()):
@@ -98,8 +92,7 @@ def accuracies(dataset, seed, args):
         after = task.evaluate(*parts["test"], verbose=0, return_dict=True)["accuracy"]
         if name in todo:
             found[name] = [100 * before, 100 * after]
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({name: found[name]}) + "\n")
+            keep(path, name, found[name])
     if exports is not None:
         export(trained, exports, [text for texts, _ in parts.values() for text in texts])
     return found

@@ -18,6 +18,8 @@ import os
 import pathlib
 import random
 
+from benchmarks.seeds import shown
+
 TASKS = ("CoLA", "RTE", "STS-B", "SST-2")
 # The name of adapters, whether the encoder trains, the sampling, and the peak learning rate.
 PALS, PFEIFFER = "pals:size=96,num_heads=12", "pfeiffer:48"
@@ -61,11 +63,6 @@ def main(arguments=None):
 
 def print_table(methods):
     """Prints the mean scores of methods, their differences from the first one, and their numbers of weights."""
-    from keras_transfer.experiments.significance import mean_interval
-
-    def shown(values, form="{:.1f}"):
-        mean, half = mean_interval(values)
-        return form.format(mean) + ("" if half is None else f" ± {half:.1f}")  # One seed has no interval.
 
     def mean_of(run):
         return sum(run[task] for task in TASKS) / len(TASKS)
@@ -75,9 +72,10 @@ def print_table(methods):
     first = [mean_of(run) for run in methods[0]]
     for runs in methods:
         means = [mean_of(run) for run in runs]
-        scores = [shown([run[task] for run in runs]) for task in TASKS]
-        gain = "" if runs is methods[0] else shown([one - other for one, other in zip(means, first)], "{:+.1f}")
-        print(f"| {runs[0]['method']} | {' | '.join(scores)} | {shown(means)} | {gain} | {runs[0]['weights']:.2f} |")
+        scores = [shown([run[task] for run in runs], digits=1) for task in TASKS]
+        gain = "" if runs is methods[0] else shown([one - other for one, other in zip(means, first)], "+", 1)
+        cells = [runs[0]["method"], *scores, shown(means, digits=1), gain, f"{runs[0]['weights']:.2f}"]
+        print(f"| {' | '.join(cells)} |")
 
 
 def load(task, folder, examples=None):

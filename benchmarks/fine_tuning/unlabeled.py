@@ -18,6 +18,8 @@ import pathlib
 import random
 import re
 
+from benchmarks.seeds import keep, kept, shown
+
 LABELED, LENGTHS = {"trec6": 100, "imdb": 200}, {"trec6": 64, "imdb": 128}
 RATE, BATCH, HELD_OUT = 1e-4, 32, 1000
 METHODS = ("plain", "UDA", "VAT", "pseudo-labels", "self-training", "SetFit", "weak supervision")
@@ -71,12 +73,6 @@ def main(arguments=None):
 
 def print_table(found, methods):
     """Prints the accuracies of the methods, and their gain over training on the texts with labels alone."""
-    from keras_transfer.experiments.significance import mean_interval
-
-    def shown(values):
-        mean, half = mean_interval(values)
-        return f"{mean:.2f}" if half is None else f"{mean:.2f} ± {half:.2f}"  # One seed has no interval.
-
     print("| method | accuracy, % | gain, points |\n| --- | ---: | ---: |")
     for name in methods:
         gains = [each[name] - each["plain"] for each in found if "plain" in each]
@@ -88,8 +84,7 @@ def print_table(found, methods):
 def accuracies(dataset, seed, args):
     """Returns the accuracy in percent of each method with a seed, by name."""
     path = args.results / f"{dataset}-{seed}-{args.steps}-{args.on}-{args.unlabeled}-{args.examples}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    found = {name: value for line in lines for name, value in json.loads(line).items()}
+    found = kept(path)
     todo = [name for name in args.methods if name not in found]
     if not todo:
         return found
@@ -105,8 +100,7 @@ def accuracies(dataset, seed, args):
         train(model, *labeled, unlabeled, name, RULES[dataset], args.steps)
         model.compile()
         found[name] = 100 * model.evaluate(*tested, verbose=0, return_dict=True)["accuracy"]
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: found[name]}) + "\n")
+        keep(path, name, found[name])
     return found
 
 

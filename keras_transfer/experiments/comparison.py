@@ -118,16 +118,16 @@ def compare(
     ```
     """
     variants = named_variants(methods)
-    numbers = seeds_of(seeds)
+    numbers = _seeds(seeds)
     baseline = next(iter(variants)) if baseline is None else baseline
     expect(baseline in variants, f"`baseline` must be one of {list(variants)}.", baseline=baseline)
     parts = parts_of(data)
-    mode = mode_of(mode, metric)
+    mode = _mode(mode, metric)
     settings = {
         "data": {name: data_digest(part) for name, part in parts.items()},
         "metric": metric,
         "backend": keras.backend.backend(),
-        "model": describe(make_model),
+        "model": _describe(make_model),
         "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
         "metrics": _definitions(metrics),
     }
@@ -222,6 +222,7 @@ def _digests(weights):
 
 
 def score_of(model, part, metric):
+    """Returns the score of a model on `(x, y)` or `(x, y, sample_weight)`."""
     x, y, sample_weight = (*part, None)[:3]
     scores = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
     expect(metric in scores, f"`metric` must be one of {sorted(scores)}, which `evaluate` returns.", metric=metric)
@@ -236,7 +237,7 @@ def _rank(score, mode):
 # === Arguments ===
 
 
-def seeds_of(seeds):
+def _seeds(seeds):
     given = range(seeds) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
     right = isinstance(given, (list, tuple, range)) and len(given) > 0 and len(set(given)) == len(given)
     rule = "`seeds` must be a positive integer, or a list of different integers of at least 0."
@@ -261,7 +262,7 @@ def parts_of(data):
     return {name: tuple(part) for name, part in parts.items()}
 
 
-def mode_of(mode, metric):
+def _mode(mode, metric):
     if mode == "auto":
         for mode, words in (("min", FALLING), ("max", RISING)):
             if any(word in metric.lower() for word in words):
@@ -289,7 +290,7 @@ def _definitions(metrics):
     return re.sub(r"('name': '[^']*?)_\d+'", r"\1'", repr(keras.tree.map_structure(described, metrics)))
 
 
-def describe(make_model):
+def _describe(make_model):
     """Returns what distinguishes the model: its class, its number of weights, and their mean magnitude."""
     rule = (
         "`make_model` must be a function that returns a new model each time, such as `lambda: "
