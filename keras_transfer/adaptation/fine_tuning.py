@@ -13,7 +13,7 @@ from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import check_arguments, closest
 from keras_transfer.keras_internals import could_train
-from keras_transfer.tasks import Task
+from keras_transfer.tasks import MultiTask, Task
 from keras_transfer.training import build_optimizer, epochs_of_steps, fit_in_run
 
 log = logging.getLogger("keras_transfer")
@@ -38,18 +38,20 @@ def fine_tune(
     again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
 
     Args:
-        model: Task, or any built Keras model.
+        model: Task, `MultiTask`, or any built Keras model.
         x: Data in memory, or a dataset of batches with labels whose length is known: `text.batches`, or a
-            `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, data in
+            `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For a `MultiTask`, it is a
+            dict from the names of all tasks to `(x, y)` or other data that its `fit` accepts. For other models, data in
             memory must be arrays.
-        y: Labels of data in memory. Defaults to `None`, for datasets and for tasks that need no labels.
+        y: Labels of data in memory. Defaults to `None`, for datasets, a `MultiTask`, and tasks that need no labels.
         sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
-        validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch. Defaults
-            to `None`.
+        validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, a dataset, or a dict of these for a `MultiTask`, to
+            evaluate after each epoch. Defaults to `None`.
         recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
-        loss: Loss, or its name, for `compile`. Defaults to `"auto"`, the loss of the task. Other models require a loss.
-        metrics: List of metrics, or their names, for `compile`. Defaults to `"auto"`, the metrics of the task, or none
-            for other models.
+        loss: Loss, its name, or a dict for a `MultiTask`, for `compile`. Defaults to `"auto"`, the loss of the task.
+            Other models require a loss.
+        metrics: List of metrics or their names, or a dict of lists for a `MultiTask`, for `compile`. Defaults to
+            `"auto"`, the metrics of the task, or none for other models.
         callbacks: List of additional Keras callbacks. Defaults to `()`, for none.
         **kwargs: Other arguments of `fit`, such as `verbose` or `class_weight`.
 
@@ -74,11 +76,13 @@ def fine_tune(
     rule = "Set `epochs` and `batch_size` in the recipe, and pass validation data as `validation_data`."
     expect(not taken, rule, taken=sorted(taken))
     _check_options(model, kwargs)
-    expect(loss != "auto" or isinstance(model, Task), "`loss` is required for a model that is not a task.", loss="auto")
-    metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
+    is_task = isinstance(model, (Task, MultiTask))
+    expect(loss != "auto" or is_task, "`loss` is required for a model that is not a task.", loss="auto")
+    metrics = None if metrics == "auto" and not is_task else metrics
     data = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
-    goes_on = kwargs.get("steps_per_epoch") is not None  # Each epoch continues where the last one ended.
-    steps = length = kwargs["steps_per_epoch"] if goes_on else _length(data)
+    given = kwargs.get("steps_per_epoch")
+    goes_on = given is not None or isinstance(model, MultiTask)  # Each epoch continues where the last one ended.
+    steps = length = _length(data) if given is None else given
     plan = plan.resolve(model, length)
     epochs = plan.epochs
     if plan.steps is not None:
@@ -101,7 +105,7 @@ def fine_tune(
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     options = {**kwargs, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
-    if isinstance(model, Task):
+    if is_task:
         return model.fit(**data, **options)
     weights, labels = options.get("class_weight"), getattr(data["x"], "labels", None)
     if weights is not None and labels is not None:  # Keras requires a weight for each class that occurs.
@@ -127,7 +131,10 @@ def _length(data):
     """Returns the number of batches of an epoch, given the arguments of `fit` that are data."""
     x = data["x"]
     try:
-        steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"]) if "batch_size" in data else len(x)
+        if "batch_size" in data:
+            steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"])
+        else:
+            steps = sum(map(len, x.values() if isinstance(x, dict) else [x]))  # A `MultiTask` has a dict of datasets.
     except TypeError as error:
         raise ValueError(
             "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
@@ -140,6 +147,10 @@ def _length(data):
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):
     """Returns the arguments of `fit` that are data."""
+    if isinstance(model, MultiTask):
+        rule = "The labels and weights of a `MultiTask` are in `x`, a dict from names to `(x, y)`."
+        expect(y is None and sample_weight is None, rule, y=y, sample_weight=sample_weight)
+        return {"x": model.dataset(x, batch_size=batch_size)}
     is_task = isinstance(model, Task)
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
     in_memory = in_memory or (is_task and model.reader.accepts(x))  # A column of a table has neither type.

@@ -47,7 +47,7 @@ def plot_transfer(matrix):
     axes, gains = new_axes(2.6 + 0.8 * len(names), 1.4 + 0.45 * len(names)), np.zeros((len(names), len(names)))
     for target, first, row in matrix.pairs:
         place = names.index(target), names.index(first)
-        gains[place] = row["difference"] * (1 if matrix.comparisons[target].mode == "max" else -1)
+        gains[place] = row["gain"]
         axes.text(*place[::-1], f"{row['difference']:+.3f}", ha="center", va="center", fontsize=8)
     most = 2 * np.abs(gains).max() or 1.0  # Pale colors, behind numbers.
     axes.imshow(gains, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")

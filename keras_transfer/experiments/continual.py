@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.adaptation import EWC, Recipe, add_adapters, estimate_fisher, get_adapters
+from keras_transfer.adaptation import EWC, Recipe, add_adapters, estimate_fisher, fine_tune, get_adapters
 from keras_transfer.core.expect import FRACTION, POSITIVE, expect, integer, number
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets import hold_out
@@ -138,13 +138,18 @@ def _train(model, train, validation, seed, callbacks, *, plan, scored, held, met
         task, own = model.tasks[name], plan
         if method == "adapters":
             add_adapters(task, options["adapters"], name=name)
-            own = dataclasses.replace(plan, learning_rate=options["learning_rate"])
-        else:
-            own.prepare(task)
+            own = dataclasses.replace(plan, learning_rate=options["learning_rate"], frozen=None, last_blocks=None)
         if fisher is not None:
             penalty = EWC(fisher, options["strength"], groups="pretrained")
             own = dataclasses.replace(plan, penalty=penalty, weight_decay=0.0)
-        _fit(model, {**kept, name: data}, own, scored, callbacks)
+        fit: dict[str, Any] = {"recipe": own, "callbacks": callbacks, "verbose": 0}
+        if kept:
+            several = MultiTask(model.encoder, {each: model.tasks[each] for each in (*kept, name)})
+            metrics = {each: scored[each][1] for each in several.tasks}
+            fine_tune(several, {**kept, name: data}, metrics=metrics, **fit)
+        else:
+            x, y, sample_weight = (*data, None)[:3]
+            fine_tune(task, x, y, sample_weight=sample_weight, metrics=scored[name][1], **fit)
         if method == "ewc":
             fisher = running_fisher(fisher, task, *data[:2], seed, options["samples"], options["decay"])
         if method == "replay":
@@ -153,22 +158,6 @@ def _train(model, train, validation, seed, callbacks, *, plan, scored, held, met
         later = [float("nan")] * (len(scored) - len(seen))
         matrix.append(scores_on(last, seen) + later)
     return {**summary(matrix), **{part: float(np.mean(scores_on(part, scored))) for part in held}, "matrix": matrix}
-
-
-def _fit(model, data, plan, scored, callbacks):
-    """Trains one of the tasks of a model, or those of the data together."""
-    tasks = {name: model.tasks[name] for name in data}
-    options = {"batch_size": plan.batch_size, "shuffle": True}
-    batches = {name: task.dataset(*data[name], **options) for name, task in tasks.items()}
-    steps, metrics = sum(map(len, batches.values())), {name: scored[name][1] for name in data}
-    if len(tasks) > 1:
-        model = MultiTask(model.encoder, tasks)
-    else:
-        [model], [batches], [metrics] = tasks.values(), batches.values(), metrics.values()
-    plan = plan.resolve(model, steps)
-    epochs = plan.epochs or -(-plan.steps // steps)
-    model.compile(plan.build_optimizer(model, epochs * steps), metrics=metrics)
-    model.fit(batches, epochs=epochs, callbacks=[*plan.build_callbacks(), *callbacks], verbose=0)
 
 
 def running_fisher(earlier, task, x, y, seed, samples, decay):

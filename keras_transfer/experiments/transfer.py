@@ -152,7 +152,8 @@ class TransferMatrix(Report):
 
     Attributes:
         comparisons: The argument.
-        rows: List of dicts, those of all comparisons, each with the name of its `target`.
+        rows: List of dicts, those of all comparisons, each with the name of its `target` and its `gain`, the difference
+            with the sign that makes more of it better.
         pairs: List of tuples: the names of a target and of an intermediate task, and the row of both.
         helps: Dict from names of targets to lists of the tasks that improve them, with a p value below 0.05.
     """
@@ -161,13 +162,16 @@ class TransferMatrix(Report):
 
     def __init__(self, comparisons: dict[str, Comparison]) -> None:
         self.comparisons = comparisons
-        self.rows = [{"target": name, **row} for name, found in comparisons.items() for row in found.rows]
+        self.rows = []
+        for name, found in comparisons.items():
+            for row in found.rows:
+                gain = None if row["difference"] is None else row["difference"] * (1 if found.mode == "max" else -1)
+                self.rows.append({"target": name, **row, "gain": gain})
         chains = [row for row in self.rows if row["difference"] is not None]
         self.pairs = [(row["target"], row["method"].removeprefix(f"{row['target']} {AFTER}"), row) for row in chains]
         self.helps: dict[str, list[str]] = {name: [] for name in comparisons}
         for name, first, row in self.pairs:
-            gain = row["difference"] * (1 if comparisons[name].mode == "max" else -1)
-            if gain > 0 and (1.0 if row["p"] is None else row["p"]) < 0.05:  # The interval then excludes 0.
+            if row["gain"] > 0 and (1.0 if row["p"] is None else row["p"]) < 0.05:  # The interval then excludes 0.
                 self.helps[name].append(first)
 
     def plot(self) -> Any:

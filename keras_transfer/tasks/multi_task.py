@@ -1,5 +1,6 @@
 """Several tasks on one encoder, each with data of its own, that train in one `fit`."""
 
+import contextlib
 import functools
 import re
 from typing import Any
@@ -129,6 +130,36 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     # === Training ===
 
+    def dataset(self, x: dict[str, Any], *, batch_size: int | None = None) -> dict[str, Any]:
+        """Returns the data of all tasks as batches for `fit`, which are shuffled in every epoch.
+
+        Args:
+            x: Dict from the names of all tasks to their data, as for `fit`.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+
+        Returns:
+            Dict from the names to what `dataset` of each task returns.
+
+        Raises:
+            ValueError: If the names are not those of the tasks, or if a task rejects its data.
+
+        Example:
+        ```python
+        mood = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+        length = keras_transfer.tasks.TextRegressor(mood.encoder, mood.preprocessor, num_targets=1)
+        model = keras_transfer.tasks.MultiTask(mood.encoder, {"mood": mood, "length": length})
+        data = model.dataset({"mood": (["Good.", "Bad."], [1, 0]), "length": (["a", "a b"], [1.0, 2.0])}, batch_size=2)
+        model.compile()
+        model.fit(data)
+        ```
+        """
+        self._check_all(x)
+        options, found = {"batch_size": batch_size, "shuffle": True}, {}
+        for name, task in self.tasks.items():
+            with _errors_of(name):
+                found[name] = task.dataset(*parts_of(task, x[name], f"x[{name!r}]"), **options)
+        return found
+
     @expects()
     def compile(self, optimizer: Any = "auto", loss: Any = "auto", metrics: Any = "auto", **kwargs: Any) -> None:
         """Configures training with one optimizer for all tasks.
@@ -216,8 +247,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         expect(not alone, "Tasks were compiled alone since. Call `compile` of the `MultiTask` again.", alone=alone)
         replicas, _ = replicas_of(self)
         expect(replicas == 1, "Several tasks train on a single device.", replicas=replicas)
-        rule = f"`x` must be a dict with the names of all tasks, {list(self.tasks)}."
-        expect(isinstance(x, dict) and x.keys() == self.tasks.keys(), rule, x=list(x) if isinstance(x, dict) else x)
+        self._check_all(x)
         parts = {name: self._read(name, "fit", "x", x[name], batch_size) for name in self.tasks}
         if validation_data is not None:
             validation_data = self._read_for_evaluation("validation_data", validation_data, batch_size)
@@ -382,6 +412,10 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     # === Data ===
 
+    def _check_all(self, x):
+        rule = f"`x` must be a dict with the names of all tasks, {list(self.tasks)}."
+        expect(isinstance(x, dict) and x.keys() == self.tasks.keys(), rule, x=list(x) if isinstance(x, dict) else x)
+
     def _check_names(self, argument, values):
         rule = f"`{argument}` must be a dict with names of tasks, some of {list(self.tasks)}."
         expect(isinstance(values, dict), rule, values)
@@ -391,11 +425,9 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
     def _read(self, name, method, argument, data, batch_size):
         """Returns the data of a task as `Batches`."""
         task, where = self.tasks[name], f"{argument}[{name!r}]"
-        try:
+        with _errors_of(name):
             parts = parts_of(task, data, where)
             found = source_of(task, method, *parts, batch_size=batch_size, shuffle=method == "fit")
-        except ValueError as error:
-            raise ValueError(f"The data of the task {name!r}: {error}") from None
         expect(found.in_memory, f"`{where}` must be data in memory.", data)
         kind = kind_of(task, found)
         if method == "fit":
@@ -433,3 +465,12 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         tasks = tasks_from_config(config, custom_objects)
         options = {name: config[name] for name in ("sampling", "loss_weights", "name")}
         return cls(tasks[0].encoder, dict(zip(config["names"], tasks)), **options)
+
+
+@contextlib.contextmanager
+def _errors_of(name):
+    """Adds the name of a task to errors about its data."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"The data of the task {name!r}: {error}") from None

@@ -14,11 +14,11 @@ from keras_transfer.data.batching import Batches
 from keras_transfer.encoders import AWDLSTMEncoder, ElectraEncoder
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.optimizers.schedules import LinearWarmupDecay, SlantedTriangular
-from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
+from keras_transfer.tasks import MaskedLM, MultiTask, ReplacedTokenDetection, TextRegressor
 from keras_transfer.training.fitting import epochs_of_steps
 from tests.errors import check_errors
 from tests.tasks.inputs.test_columns_of_datasets import Slices
-from tests.tasks.tiny import classifier, encoder, examples, preprocessor
+from tests.tasks.tiny import classifier, encoder, examples, of_vectors, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS
 from tests.training.runs.staging_models import changed, values
 
@@ -244,6 +244,27 @@ def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=8, verbose=0)
     for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize(("length", "steps"), [({"epochs": 2}, 8), ({"steps": 5}, 6)])
+def test_several_tasks_train_by_a_recipe_as_by_compile_and_fit_with_what_it_builds(length, steps):
+    def several():
+        first = of_vectors()
+        second = TextRegressor(first.encoder, first.preprocessor, num_targets=1)
+        return MultiTask(first.encoder, {"mood": first, "length": second})
+
+    data = {"mood": (TEXTS, LABELS), "length": (TEXTS, [len(text) / 60 for text in TEXTS], np.ones(len(TEXTS)))}
+    recipe = get_recipe("bert", batch_size=8, **length)
+    by_recipe, by_hand = several(), several()
+    keras.utils.set_random_seed(0)
+    history = fine_tune(by_recipe, data, recipe=recipe, validation_data={"mood": (TEXTS, LABELS)}, verbose=0).history
+    epochs = len(history["val_mood_accuracy"])
+    keras.utils.set_random_seed(0)
+    by_hand.compile(recipe.build_optimizer(by_hand, steps))
+    by_hand.fit(data, batch_size=8, epochs=epochs, steps_per_epoch=steps // epochs, verbose=0)
+    assert int(by_recipe.optimizer.iterations) == steps and learning_rate(by_recipe, steps) == 0.0
+    for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_recipe_can_be_printed_copied_with_changes_and_compared():

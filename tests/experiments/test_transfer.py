@@ -128,6 +128,7 @@ def test_the_table_has_paired_differences_with_intervals_and_marks_improvements(
         4.3027 * 0.01 / 3**0.5, 1e-4
     )
     assert loss["difference"] == pytest.approx(0.25) and loss["validation"] == pytest.approx(1.35)
+    assert [row["gain"] for row in matrix.rows] == [None, gain["difference"], None, -loss["difference"]]
     assert matrix.helps == {"a": ["b"], "b": []}
     lines = str(matrix).splitlines()
     assert lines[0].split() == ["target", "metric", "alone", "after", "a", "after", "b"]
