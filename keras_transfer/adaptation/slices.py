@@ -8,10 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.distillation_signals import StoredLabels
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.expect import TEXT, Rule, expect, expects, integer, list_of, number
-from keras_transfer.tasks import Head, Task, TextClassifier
+from keras_transfer.tasks import Head, Labels, Task, TextClassifier
 from keras_transfer.text import to_columns
 
 _ALL, _LABEL = "all", "label"  # The slice that contains all texts, and the head of the classifier itself.
@@ -104,13 +103,14 @@ class SliceClassifier(TextClassifier):
 
         Returns:
             A `Task` over the same layers (`Task.with_heads`) with the heads `label`, `all`, and one for each slice. It
-            is not compiled. `slice_labels` returns its labels.
+            is not compiled. A `loss` for `compile` is that of the labels, and of the experts as in the paper.
+            `slice_labels` returns its labels.
         """
-        loss, heads = StoredLabels(_loss_of_slice(self.labels.loss().call)), {_LABEL: self.heads["head"]}
+        labels, heads = _SliceLabels(self.labels), {_LABEL: self.heads["head"]}
         indicators, logits = (self.get_layer(f"slice_{part}").output for part in ("indicators", "logits"))
         for place, name in enumerate((_ALL, *self.slices)):
             outputs = ops.concatenate([indicators[:, place : place + 1], logits[:, place]], axis=-1)
-            heads[name] = Head(outputs, loss, weight)
+            heads[name] = Head(outputs, labels, weight)
         return self.with_heads(heads)
 
     @expects(slices=Rule("a dict from names to functions or columns", lambda value: isinstance(value, Mapping)))
@@ -149,8 +149,24 @@ class SliceClassifier(TextClassifier):
         return found
 
 
+class _SliceLabels(Labels):
+    """The labels of a classifier, which are negative outside of a slice, for an indicator and an expert."""
+
+    one_of = False
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        given = [each for each in (metrics, weighted_metrics) if each is not None and each != "auto"]
+        expect(not given, f"A slice has no metrics. Pass those of the labels as {{{_LABEL!r}: [...]}}.", metrics=given)
+        loss, *_ = self.labels.compiled(loss, None, None)
+        return None if loss is None else _loss_of_slice(keras.losses.get(loss)), None, None
+
+
 def _loss_of_slice(loss):
-    """Returns the loss of an indicator and an expert, whose labels are negative outside of the slice."""
+    """Returns the loss of an indicator and an expert, given that of the labels."""
+    loss = getattr(loss, "call", loss)  # Of a `Loss`, the values of all rows.
 
     def loss_of_slice(y_true, y_pred):
         inside = ops.cast((y_true if len(y_true.shape) == 1 else y_true[:, 0]) >= 0, "float32")

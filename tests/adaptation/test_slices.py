@@ -55,7 +55,7 @@ def parts_of(model, texts=TEXTS, multi_label=False):
     return np.einsum("tk,tkh->th", attention, experts) @ w + w0, logits, indicators
 
 
-def expected_loss(model, labels=LABELS, weight=1.0):
+def expected_loss(model, labels=LABELS, weight=1.0, experts_weight=1.0):
     answers, experts, indicators = parts_of(model)
     places = [NAMES.index(label) for label in labels]
     members = [np.ones(5, bool), [SLICES["short"](text) for text in TEXTS], SLICES["hard"]]
@@ -63,7 +63,7 @@ def expected_loss(model, labels=LABELS, weight=1.0):
     for slice_, inside in enumerate(map(np.array, members)):
         signs = np.where(inside, 1, -1)
         found += weight * np.log1p(np.exp(-signs * indicators[:, slice_])).mean()
-        found += weight * -log_softmax(experts[:, slice_])[range(5), places][inside].mean()
+        found += experts_weight * weight * -log_softmax(experts[:, slice_])[range(5), places][inside].mean()
     return found
 
 
@@ -82,6 +82,22 @@ def test_the_experts_are_weighted_by_indicators_and_confidence_and_learn_from_th
     assert found["loss"][0] == pytest.approx(expected_loss(model, weight=0.5), rel=1e-5)
     right = model.predict(TEXTS, verbose=0).argmax(axis=1) == [1, 0, 1, 0, 2]
     assert found["label_accuracy"][0] == pytest.approx(right.mean())
+
+
+def twice(y_true, y_pred):
+    return 2 * keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+
+
+def test_one_loss_is_that_of_the_labels_and_the_experts(eagerly):
+    model = sliced()
+    both, y = model.with_slices(), model.slice_labels(TEXTS, LABELS, SLICES)
+    both.compile(loss=twice)
+    found = both.evaluate(TEXTS, y, verbose=0, return_dict=True)["loss"]
+    indicators = expected_loss(model, experts_weight=0.0) - expected_loss(model, weight=0.0)
+    assert found == pytest.approx(2 * (expected_loss(model) - indicators) + indicators, rel=1e-5)
+    both.compile(loss=dict.fromkeys(("all", "short", "hard")))
+    found = both.evaluate(TEXTS, y, verbose=0, return_dict=True)["loss"]
+    assert found == pytest.approx(expected_loss(model, weight=0.0), rel=1e-5)
 
 
 @pytest.mark.core
@@ -162,6 +178,10 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
     (labels_of({**SLICES, "short": len}), "True or False for each text ... texts=5"),
     (labels_of(SLICES, labels=LABELS[:4]), "for each text ... texts=5, labels=4"),
     (labels_of(SLICES, labels=["evil"] * 5), "evil"),
+    (
+        lambda: sliced().with_slices().compile(metrics=["f1"]),
+        "Head 'all': A slice has no metrics. Pass those of the labels as {'label': [...]}. Received: metrics=[['f1']]",
+    ),
     (lambda: sliced(windows="mean").with_slices(), "cuts texts into `windows` cannot have further heads"),
     (lambda: sliced().save_pretrained("folder"), "The head of a SliceClassifier cannot be written"),
 )
