@@ -209,7 +209,7 @@ class Recipe:
             it. The attribute is then the name of the policy. The recipe requires a model with this dtype policy: create
             the task with `encoder={"dtype": recipe.precision}`. Defaults to `None`, the policy of the model, which is
             float32 by default.
-        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their start, with `weight_decay=0.0`.
+        penalty: `L2SP`, with `weight_decay=0.0`, or `EWC`. Penalty on the distance of the weights from their start.
             Defaults to `None`, for no penalty.
 
     Raises:

@@ -140,8 +140,7 @@ def _train(model, train, validation, seed, callbacks, *, plan, scored, held, met
             add_adapters(task, options["adapters"], name=name)
             own = dataclasses.replace(plan, learning_rate=options["learning_rate"], frozen=None, last_blocks=None)
         if fisher is not None:
-            penalty = EWC(fisher, options["strength"], groups="pretrained")
-            own = dataclasses.replace(plan, penalty=penalty, weight_decay=0.0)
+            own = dataclasses.replace(plan, penalty=EWC(fisher, options["strength"], groups="pretrained"))
         fit: dict[str, Any] = {"recipe": own, "callbacks": callbacks, "verbose": 0}
         if kept:
             several = MultiTask(model.encoder, {each: model.tasks[each] for each in (*kept, name)})

@@ -154,10 +154,11 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         ```
         """
         self._check_all(x)
-        options, found = {"batch_size": batch_size, "shuffle": True}, {}
+        found = {}
         for name, task in self.tasks.items():
             with _errors_of(name):
-                found[name] = task.dataset(*parts_of(task, x[name], f"x[{name!r}]"), **options)
+                parts = parts_of(task, x[name], f"x[{name!r}]")
+                found[name] = task.dataset(*parts, batch_size=batch_size, shuffle=True)
         return found
 
     @expects()

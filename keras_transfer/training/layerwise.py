@@ -70,8 +70,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     groups, Adam would make its first hundred steps 3 to 6 times too large. Schedules and `LearningRateScheduler` set
     the rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
 
-    Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases and
-    normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
+    Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases,
+    normalization weights, and weights that a penalty pulls toward their start. Clipping, moving averages and gradient
+    accumulation work as in Keras.
 
     Args:
         optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change. `FusedAdamW` is the fastest
@@ -131,9 +132,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         check_pattern(optimizer)
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
-        decays, rule = config["weight_decay"], "`penalty` cannot be combined with weight decay. Pass an optimizer with"
-        if decays:
-            expect(penalty is None, f"{rule} `weight_decay=0.0`.", weight_decay=decays, penalty=penalty)
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
@@ -148,6 +146,10 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             self.groups = list(groups)
         else:
             raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
+        if penalty is not None and decoupled_decay:
+            rule = "`penalty` pulls all weights, so that none would decay. Pass an optimizer with `weight_decay=0.0`."
+            is_partial = not (penalty.penalizes_new_weights or all(group.has_start for group in self.groups))
+            expect(is_partial, rule, weight_decay=decoupled_decay, penalty=penalty)
         self.penalty = penalty
         self.decay_norms_and_biases = decay_norms_and_biases
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
@@ -222,8 +224,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 optimizer.build([variable for variable, _ in own])
                 slots |= optimizers.slots_of(optimizer, optimizer.variables, [path for _, path in own])
                 for variable, path in own:
-                    decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
                     penalized = self.penalty is not None and self.penalty.includes(variable)
+                    decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
+                    decays = decays and not (penalized and group.starts_at(path))
                     records[id(variable)] = WeightRecord(group, path, optimizer, decays, penalized)
         records = [records[id(variable)] for variable in variables]
         self._set_untracked(_records=records, _slots=slots, _built_for=paths)

@@ -186,7 +186,7 @@ class EWC(Penalty):
     """Elastic weight consolidation: protects the weights that an earlier task depends on (Kirkpatrick et al. 2017).
 
     The penalty is `strength / 2 * sum(fisher * (w - w_start)^2)`. The optimizer stores the Fisher information and saves
-    it in `.keras` files.
+    it in `.keras` files. Weight decay applies to the other layer groups only, such as a new head.
 
     Args:
         fisher: Dict from weight paths to arrays of the same shapes, as `estimate_fisher` returns it. Weights that it

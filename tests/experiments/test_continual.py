@@ -148,6 +148,7 @@ def test_ewc_pulls_to_the_weights_after_the_last_task_with_a_running_fisher_info
         assert all(np.allclose(values, expected) for values in penalty.fisher.values())
     model, *_, before, _ = fits[2]
     records = model.optimizer._records
+    assert {record.path.rpartition("/")[2] for record in records if record.decays} == {"kernel"}  # Of the new head.
     starts = {record.path: np.array(record.start) for record in records if record.start is not None}
     assert len(starts) > 10
     for weight, value in zip(model.encoder.weights, before):

@@ -185,6 +185,23 @@ test_a_penalty_of_another_model_is_an_error = check_errors(
     call=lambda make: LayerwiseOptimizer("sgd", net(), penalty=make()),
 )
 
+test_weight_decay_of_no_weight_is_an_error = check_errors(
+    (lambda: EWC(ones(net())), "`penalty` pulls all weights, so that none would decay", "Received: weight_decay=0.1"),
+    (lambda: L2SP(), "Pass an optimizer with `weight_decay=0.0`.", "Received: weight_decay=0.1"),
+    call=lambda make: LayerwiseOptimizer(optimizers.SGD(RATE, weight_decay=0.1), net(), penalty=make()),
+)
+
+
+@pytest.mark.core
+def test_weights_that_a_penalty_pulls_to_their_start_do_not_decay():
+    model = net()
+    before, penalty = model.get_weights(), EWC(ones(net()), groups="pretrained")
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE, weight_decay=0.1), model, penalty=penalty)
+    apply(optimizer, model.weights, gradients(model.weights, 1, scale=0.0))
+    for weight, start in zip(model.weights, before):
+        expected = start * (1 - 0.1 * RATE if weight.path == "top/kernel" else 1.0)
+        np.testing.assert_allclose(arrays([weight])[0], expected, rtol=1e-6, err_msg=weight.path)
+
 
 def test_a_penalty_of_pretrained_groups_takes_fisher_information_of_another_head():
     assert returned(EWC(OTHER_HEAD, groups="pretrained"))["top/kernel"] == pytest.approx(1.0)
