@@ -293,6 +293,11 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             task.history.history = {own.sub(r"\1", key, count=1): values for key, values in found.items()}
             remember_fit(task, before, callbacks)
 
+    def discard_if_changed(self):
+        """Discards what was made for the tasks if their layers have changed since, whichever task was used last."""
+        next(iter(self.tasks.values())).head_adapters.check()
+        super().discard_if_changed()
+
     def make_train_function(self, force=False):
         """Makes the function that Keras calls for each step: it reads a batch and runs the step of its task."""
         self.discard_if_changed()

@@ -4,6 +4,7 @@ import pytest
 
 import keras_transfer as kt
 from keras_transfer.data.mixture import Mixture, shares
+from tests.tasks.tiny import WORDS as LETTERS
 from tests.tasks.tiny import difference, encoder, examples, message, preprocessor
 
 TEXTS, LABELS = examples(24)
@@ -16,9 +17,19 @@ DATA = {
 FIT = {name: DATA[name] for name in ("mood", "length")}
 
 
-def model_of(names=("mood", "length"), seed=0, **options):
-    keras.utils.set_random_seed(seed)
-    shared, prepare = encoder(), preprocessor()
+VECTORS = kt.checkpoints.WordVectors(LETTERS, np.random.default_rng(0).normal(size=(len(LETTERS), 4)))
+
+
+def word_vectors():
+    """An encoder whose steps are traced quickly, and its preprocessor."""
+    shared = kt.encoders.WordVectorEncoder.from_vectors(VECTORS)
+    shared.trainable = True
+    return shared, kt.text.WordPreprocessor(LETTERS, sequence_length=20)
+
+
+def model_of(names=("mood", "length"), of=word_vectors, **options):
+    keras.utils.set_random_seed(0)
+    shared, prepare = of()
     tasks = {
         "mood": lambda: kt.tasks.TextClassifier(shared, prepare, num_classes=2, dropout=0.0),
         "length": lambda: kt.tasks.TextRegressor(shared, prepare, num_targets=1, dropout=0.0),
@@ -26,6 +37,11 @@ def model_of(names=("mood", "length"), seed=0, **options):
         "words": lambda: kt.tasks.MaskedLM(shared, prepare),
     }
     return kt.tasks.MultiTask(shared, {name: tasks[name]() for name in names}, **options)
+
+
+def transformer():
+    """An encoder that can have adapters, and a vocabulary with a mask."""
+    return encoder(), preprocessor()
 
 
 def values(model):
@@ -110,7 +126,7 @@ def test_the_state_of_a_mixture_continues_with_the_same_batches():
 def test_several_tasks_train_in_one_fit_with_metrics_of_their_own_batches():
     model = model_of(("mood", "length", "tags"))
     model.compile(keras.optimizers.Adam(0.01))
-    history = model.fit(DATA, batch_size=8, epochs=6, validation_data={"mood": DATA["mood"]}, verbose=0).history
+    history = model.fit(DATA, batch_size=8, epochs=3, validation_data={"mood": DATA["mood"]}, verbose=0).history
     assert {"loss", "mood_loss", "mood_accuracy", "length_loss", "tags_accuracy", "val_mood_accuracy"} <= history.keys()
     assert history["mood_loss"][-1] < history["mood_loss"][0]
     found = model.evaluate(DATA, verbose=0)
@@ -180,9 +196,9 @@ def test_fixed_loss_weights_scale_the_gradient():
 
 
 def test_an_objective_on_unlabeled_texts_is_one_of_the_tasks():
-    model = model_of(("mood", "words"))
+    model = model_of(("mood", "words"), of=transformer)
     model.compile(keras.optimizers.Adam(0.01))
-    history = model.fit({"mood": DATA["mood"], "words": TEXTS}, batch_size=8, epochs=2, verbose=0).history
+    history = model.fit({"mood": DATA["mood"], "words": TEXTS[:8]}, batch_size=8, verbose=0).history
     assert history["words_loss"][0] > 0 and history["mood_loss"][0] > 0
 
 
@@ -190,7 +206,7 @@ def test_an_objective_on_unlabeled_texts_is_one_of_the_tasks():
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path):
     def run(folder=None, stop=None):
         model = model_of(sampling="annealed")
-        model.compile(keras.optimizers.Adam(0.01))
+        model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
         callbacks = [kt.callbacks.TrainingCheckpoint(folder, save_every=2)] if folder else []
         if stop is not None:
             callbacks.insert(0, Stop(stop))
@@ -227,7 +243,7 @@ def test_another_fit_may_have_batches_of_another_structure():
 
 
 def test_another_fit_draws_other_targets_because_each_task_knows_that_it_was_trained():
-    model = model_of(("mood", "words"))
+    model = model_of(("mood", "words"), of=transformer)
     model.compile("sgd", run_eagerly=True)
     data, validation = {"mood": DATA["mood"], "words": TEXTS[:4]}, {"mood": DATA["mood"]}
     history = model.fit(data, batch_size=24, epochs=2, validation_data=validation, verbose=0).history
@@ -312,10 +328,10 @@ def test_ewc_protects_the_encoder_of_several_tasks_and_needs_to_know_that_it_is_
 @pytest.mark.core
 @pytest.mark.parametrize("trains_encoder", [False, True])
 def test_each_task_has_adapters_of_its_own_on_one_encoder(trains_encoder):
-    model = kt.adaptation.add_adapters(model_of(), "pals:size=8,num_heads=2")
+    model = kt.adaptation.add_adapters(model_of(of=transformer), "pals:size=8,num_heads=2")
     if trains_encoder:
         kt.adaptation.unfreeze(model)
-    model.compile(keras.optimizers.Adam(0.01))
+    model.compile(keras.optimizers.Adam(0.01), run_eagerly=trains_encoder)
     own = {
         name: [weight for slot in model.encoder.attached.slots for weight in slot.adapters[name].weights]
         for name in model.tasks
@@ -326,17 +342,24 @@ def test_each_task_has_adapters_of_its_own_on_one_encoder(trains_encoder):
     before = [np.array(weight) for weight in base]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mixture, "shares", lambda self, epoch: [1.0, 0.0])
-        model.fit(FIT, batch_size=8, steps_per_epoch=3, verbose=0)
+        model.fit(FIT, batch_size=8, steps_per_epoch=2, verbose=0)
     assert (difference([np.array(weight) for weight in base], before) > 0) == trains_encoder
     moved = {name: difference([np.array(weight) for weight in own[name]], start[name]) > 0 for name in own}
     assert moved == {"mood": True, "length": False}
-    model.fit(FIT, batch_size=8, verbose=0)
+    model.fit(FIT, batch_size=24, verbose=0)
     outputs = model.predict({"mood": TEXTS[:2], "length": TEXTS[:2]}, verbose=0)
     assert difference([model.tasks["mood"].predict(TEXTS[:2], verbose=0)], [outputs["mood"]]) < 1e-6
+    made = [model.train_function, *(task.predict_function for task in model.tasks.values())]
+    traces = [getattr(function, "experimental_get_tracing_count", int)() for function in made]
+    for name in ("length", "mood"):  # Using one task after the other makes and traces nothing again.
+        model.tasks[name].predict(TEXTS[:2], verbose=0)
+        model.fit(FIT, batch_size=24, steps_per_epoch=1, verbose=0)
+    assert made == [model.train_function, *(task.predict_function for task in model.tasks.values())]
+    assert traces == [getattr(function, "experimental_get_tracing_count", int)() for function in made]
 
 
 def test_removed_adapters_leave_tasks_that_compute_and_train_as_before():
-    model = model_of()
+    model = model_of(of=transformer)
     outputs = model.predict({"mood": TEXTS[:2], "length": TEXTS[:2]}, verbose=0)
     kt.adaptation.add_adapters(model, "prefix:2")
     kt.adaptation.remove_adapters(model, "mood")
@@ -363,7 +386,7 @@ def test_adapters_that_one_task_cannot_have_are_added_to_none():
 
 
 def test_a_task_with_other_heads_has_the_adapters_of_its_task():
-    model = kt.adaptation.add_adapters(model_of(), "pfeiffer:4")
+    model = kt.adaptation.add_adapters(model_of(of=transformer), "pfeiffer:4")
     model.tasks["length"].predict(TEXTS[:1], verbose=0)
     task = model.tasks["mood"]
     assert task.with_heads({"mood": task.heads["head"]}).head_adapters.given == ("mood",)
@@ -375,11 +398,11 @@ def test_a_task_with_other_heads_has_the_adapters_of_its_task():
 @pytest.mark.core
 @pytest.mark.parametrize("adapters", [None, "pfeiffer:4"])
 def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
-    model = model_of(sampling=0.5, loss_weights="uncertainty")
+    model = model_of(of=transformer if adapters else word_vectors, sampling=0.5, loss_weights="uncertainty")
     if adapters:
         kt.adaptation.add_adapters(model, adapters)
-    model.compile(keras.optimizers.Adam(0.01))
-    model.fit(FIT, batch_size=8, verbose=0)
+    model.compile(keras.optimizers.Adam(0.01), run_eagerly=adapters is not None)
+    model.fit(FIT, batch_size=24, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert difference(values(loaded), values(model)) == 0
@@ -430,6 +453,6 @@ def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
     ],
 )
 def test_mistakes_are_errors(run, expected):
-    model = model_of()
+    model = model_of(of=transformer)
     model.compile("sgd")
     assert expected in message(lambda: run(model))
