@@ -75,14 +75,15 @@ class Stream(Source):
 
     def for_keras(self, may_end_early=False):
         """Returns a `tf.data.Dataset` of the items, which begins a new epoch whenever it is iterated over."""
-        found = tf.data.Dataset.from_generator(self._items, output_signature=self.spec)
+        found = tf.data.Dataset.from_generator(self.items, output_signature=self.spec)
         if self.count is not None and self.position is None:
             found = found.apply(tf.data.experimental.assert_cardinality(self.count))
         elif self._length is not None:  # A resumed epoch has fewer batches, so the cardinality is only an upper bound.
             found = of_at_most(found, self._length)
         return read_ahead(found, self)
 
-    def _items(self):
+    def items(self):
+        """Yields the items of the next epoch."""
         epoch = self.epoch
         self.epoch += not self.one_epoch
         try:

@@ -4,7 +4,7 @@ import bisect
 
 import numpy as np
 
-from keras_transfer.core.expect import Rule, number
+from keras_transfer.core.expect import Rule, expect, number
 from keras_transfer.data.source import Source
 
 _EXPONENTS = {"proportional": 1.0, "square_root": 0.5, "equal": 0.0}
@@ -40,10 +40,11 @@ def shares(sizes, sampling, epoch=0, epochs=1):
 class Mixture(Source):
     """Batches of several datasets in one order, which a seed and the epoch determine.
 
-    A dataset begins again when all of its batches were read, whatever the epoch of the mixture.
+    A dataset begins again when all of its batches were read, whatever the epoch of the mixture. With a loader, the
+    mixture has no state.
 
     Args:
-        parts: Dict from names to `Batches`.
+        parts: Dict from names to `Batches` or to a `Stream`.
         sampling: String or float, as of `tasks.MultiTask`.
         epochs: Integer. The number of epochs of the run.
         steps: Integer. The number of batches of an epoch. Defaults to `None`, the number of batches of all datasets.
@@ -54,9 +55,10 @@ class Mixture(Source):
     in_memory = reshuffled = True
 
     def __init__(self, parts, sampling, epochs, steps=None, seed=None):
-        self.parts = {name: part.apart() for name, part in parts.items()}
+        self.parts = {name: part.apart() if part.in_memory else part for name, part in parts.items()}
+        self._readings = {name: _endless(name, part) for name, part in parts.items() if not part.in_memory}
         self.sampling, self.epochs = sampling, epochs
-        self.steps = sum(map(len, parts.values())) if steps is None else steps
+        self.steps = sum(map(_count_of, parts.values())) if steps is None else steps
         self.seed = np.random.randint(2**31) if seed is None else seed
         self.epoch = self._first = 0
         self._begin = {name: part.epoch for name, part in parts.items()}
@@ -64,7 +66,8 @@ class Mixture(Source):
 
     def shares(self, epoch):
         """Returns the probability of each dataset in an epoch."""
-        return shares([len(part.real) for part in self.parts.values()], self.sampling, epoch, self.epochs)
+        sizes = [len(part.real) if part.in_memory else _rows_of(part) for part in self.parts.values()]
+        return shares(sizes, self.sampling, epoch, self.epochs)
 
     def _draws(self, epoch):
         random = np.random.default_rng([self.seed, epoch])
@@ -86,6 +89,9 @@ class Mixture(Source):
     def __iter__(self):
         """Yields the name of a dataset and an item, for the batches of this epoch that are left."""
         for name, batch in self.planned()[self._first :]:
+            if name in self._readings:
+                yield name, next(self._readings[name])
+                continue
             part, ends = self.parts[name], self._ends[name]
             while ends[-1] <= batch:
                 part.epoch = self._begin[name] + len(ends) - 1
@@ -126,3 +132,24 @@ class Mixture(Source):
     def digest(self):
         """Returns the digests of the rows of all datasets as a list."""
         return [part.digest() for part in self.parts.values()]
+
+
+def _count_of(part):
+    """Returns the number of batches of `Batches` or of a `Stream`, or `None` if it is unknown."""
+    return len(part) if part.in_memory else part.count
+
+
+def _rows_of(stream):
+    """Returns the number of rows of a loader, if its batches are equally large, and 1 if its length is unknown."""
+    return 1 if stream.count is None else stream.count * len(stream.first.real)
+
+
+def _endless(name, stream):
+    """Yields the items of a loader, which begins again when it ends."""
+    stream.position = None  # Otherwise, it would keep the states of all batches for a run to be resumed.
+    while True:
+        item = None
+        for item in stream.items():
+            yield item
+        rule = "The loader yields its batches only once, and they do not suffice. Pass fewer `steps_per_epoch`."
+        expect(item is not None, rule, task=name)

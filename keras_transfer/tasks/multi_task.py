@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.names import did_you_mean
-from keras_transfer.data import SAMPLING, Mixture
+from keras_transfer.data import SAMPLING, GivenDataset, Mixture
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import TracesAgain, attached_to
 from keras_transfer.keras_internals import ReachesAllLayers, accumulation_steps, build_for_step
@@ -222,15 +222,18 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         """Trains the tasks together as `keras.Model.fit` does.
 
         Args:
-            x: Dict from the names of all tasks to their data in memory: `(texts, labels)`, `(texts, labels,
-                sample_weight)`, `Batches`, or texts alone for a task that makes its targets.
+            x: Dict from the names of all tasks to their data: `(texts, labels)`, `(texts, labels, sample_weight)`,
+                `Batches`, texts alone for a task that makes its targets, or a loader that `fit` of the task accepts: a
+                `tf.data.Dataset`, a generator or another iterable of batches. It begins again when it ends, and counts
+                for `sampling` as rows in as many batches as the first one.
             batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
             epochs: Integer. Number of the last epoch to train. Defaults to `1`.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line per epoch). Defaults to `"auto"`.
             callbacks: List of Keras callbacks. Defaults to `None`.
             validation_data: Dict from names of some tasks to data to evaluate after each epoch. Defaults to `None`.
             steps_per_epoch: Integer. Number of batches in an epoch. Defaults to `None`, the number of batches of all
-                data, so that `"proportional"` reads each row once per epoch on average.
+                data, so that `"proportional"` reads each row once per epoch on average. It is required, together with
+                `sampling="equal"`, if a loader has no length.
             **kwargs: `initial_epoch` and `validation_freq`, as for `keras.Model.fit`.
 
         Returns:
@@ -238,7 +241,9 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
         Raises:
             ValueError: If the model is not compiled, if a task was compiled alone since, if the names are not those of
-                the tasks, if data is not in memory, if a task rejects its data, or if another argument is invalid.
+                the tasks, if a task rejects its data, if a loader is a `keras.utils.PyDataset`, if the length of a
+                loader is required, if `callbacks` have a `TrainingCheckpoint` for a loader, or if another argument is
+                invalid.
         """
         self._require_compiled("fit")
         rule = "The orders of the tasks and of their rows are random, and weights of rows are a part of the data."
@@ -250,6 +255,14 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         expect(replicas == 1, "Several tasks train on a single device.", replicas=replicas)
         self._check_all(x)
         parts = {name: self._read(name, "fit", "x", x[name], batch_size) for name in self.tasks}
+        callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
+        loaders = [part for part in parts.values() if not part.in_memory]
+        is_known = all(part.count is not None for part in loaders)
+        rule = 'A loader without a length requires `steps_per_epoch`, and a `MultiTask` with `sampling="equal"`.'
+        options = {"steps_per_epoch": steps_per_epoch, "sampling": self.sampling}
+        expect(is_known or (steps_per_epoch is not None and self.sampling in ("equal", 0)), rule, **options)
+        rule = "A run with a `TrainingCheckpoint` requires the data of all tasks in memory."
+        expect(not (loaders and any(map(writes_states, callbacks))), rule, callbacks=callbacks)
         if validation_data is not None:
             validation_data = self._read_for_evaluation("validation_data", validation_data, batch_size)
             kwargs["validation_data"] = (np.arange(1),)  # `evaluate` knows what is meant.
@@ -261,7 +274,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             object.__setattr__(self, "_specs", specs)
         else:
             for name, part in parts.items():
-                build_for_step(self.tasks[name], part.apart()[0])
+                build_for_step(self.tasks[name], (part.apart() if part.in_memory else part.first)[0])
         source = Mixture(parts, self.sampling, epochs, steps_per_epoch)
         source.epoch = kwargs.get("initial_epoch", 0)
         object.__setattr__(self, "_data", {"train": source, "validation": validation_data})
@@ -275,7 +288,6 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         options = {"batch_size": 1, "shuffle": False, "epochs": epochs, "verbose": verbose, **kwargs}
         ended = ()  # Callbacks restore weights only at the end.
         try:
-            callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
             found = fit_in_run(fit, source, callbacks, options, settings=settings)
             ended = callbacks
             return found
@@ -429,14 +441,15 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             expect(name in self.tasks, f"{rule}{did_you_mean(name, self.tasks)}", name=name)
 
     def _read(self, name, method, argument, data, batch_size):
-        """Returns the data of a task as `Batches`."""
+        """Returns the data of a task as a `Source`."""
         task, where = self.tasks[name], f"{argument}[{name!r}]"
         with _errors_of(name):
             parts = parts_of(task, data, where)
             found = source_of(task, method, *parts, batch_size=batch_size, shuffle=method == "fit")
-        expect(found.in_memory, f"`{where}` must be data in memory.", data)
         kind = kind_of(task, found)
         if method == "fit":
+            rule = f"`{where}` must be data in memory, or a loader that yields batches, such as a generator."
+            expect(not isinstance(found, GivenDataset), rule, data)
             task.fitted_on = kind
         else:
             check_kind(task, kind, task.fitted_on)

@@ -168,6 +168,66 @@ def test_a_step_equals_that_of_the_task_alone():
     assert difference(values(model.tasks["mood"]), values(task)) < 1e-6
 
 
+def tf_data(size=8):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices((TEXTS[:size], LABELS[:size])).batch(8)
+
+
+class Loader:
+    """An iterable of batches with a length."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        return iter(self.batches)
+
+    def __len__(self):
+        return len(self.batches)
+
+
+@pytest.mark.core
+def test_a_loader_trains_a_task_as_its_rows_in_memory_do_and_begins_again(monkeypatch):
+    monkeypatch.setattr(Mixture, "shares", lambda self, epoch: [1.0, 0.0])
+    rows, ends = (TEXTS[:8], LABELS[:8]), []
+    for mood in (rows, tf_data(), Loader([rows])):
+        model = model_of()
+        model.compile(keras.optimizers.SGD(0.5), run_eagerly=True)
+        options = {"batch_size": 8, "epochs": 2, "steps_per_epoch": 1, "verbose": 0}
+        history = model.fit({**FIT, "mood": mood}, validation_data={"mood": mood}, **options).history
+        assert history["val_mood_loss"][-1] == pytest.approx(model.evaluate({"mood": rows}, verbose=0)["loss"])
+        ends.append(values(model))
+    assert difference(ends[0], ends[1]) < 1e-6 and difference(ends[0], ends[2]) < 1e-6
+
+
+def test_a_generator_trains_with_equal_sampling_until_it_ends():
+    read = []
+
+    def generate():
+        for first in range(0, 24, 4):
+            read.append(first)
+            yield TEXTS[first : first + 4], LABELS[first : first + 4]
+
+    model = model_of(sampling="equal")
+    model.compile("sgd", run_eagerly=True)
+    data = {**FIT, "mood": generate()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "shares", lambda self, epoch: [0.5, 0.5])
+        model.fit(data, batch_size=8, steps_per_epoch=6, verbose=0)
+    assert 0 < len(read) < 6 and read == list(range(0, 4 * len(read), 4))
+    assert "yields its batches only once" in message(lambda: model.fit(data, batch_size=8, steps_per_epoch=30))
+
+
+def test_a_loader_counts_as_many_rows_as_its_batches_have_if_all_are_like_the_first_one(monkeypatch):
+    seen = []
+    monkeypatch.setattr("keras_transfer.data.mixture.shares", lambda sizes, *_: seen.append(sizes) or [0.5, 0.5])
+    model = model_of()
+    model.compile("sgd", run_eagerly=True)
+    history = model.fit({**FIT, "mood": tf_data(20)}, batch_size=4, verbose=0)
+    assert seen[0] == [3 * 8, 16] and history.params["steps"] == 3 + 4
+
+
 def test_learned_loss_weights_follow_the_formula():
     model = model_of(loss_weights="uncertainty")
     *_, head = kt.adaptation.layer_groups(model)
@@ -427,9 +487,15 @@ def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
         (lambda model: model.fit({**FIT, "length": (TEXTS, ["a"] * 24)}), "The data of the task 'length': "),
         (lambda model: model.fit({**FIT, "length": TEXTS}), "`x['length']` must be"),
         (lambda model: model.fit(FIT, validation_data={"moods": DATA["mood"]}), "Did you mean 'mood'?"),
+        (lambda model: model.fit({**FIT, "mood": keras.utils.PyDataset()}), "`x['mood']` must be data in memory, or a"),
+        (lambda model: model.fit({**FIT, "mood": (FIT["mood"] for _ in range(2))}), "requires `steps_per_epoch`, and"),
         (
-            lambda model: model.fit({**FIT, "mood": (FIT["mood"] for _ in range(2))}),
-            "`x['mood']` must be data in memory",
+            lambda model: model.fit({**FIT, "mood": (FIT["mood"] for _ in range(2))}, steps_per_epoch=2),
+            "='proportional'",
+        ),
+        (
+            lambda model: model.fit({**FIT, "mood": tf_data()}, callbacks=[kt.callbacks.TrainingCheckpoint("folder")]),
+            "A run with a `TrainingCheckpoint` requires",
         ),
         (lambda model: model_of().fit(FIT), "Call `compile` before `fit`"),
         (lambda model: model.fit(FIT, shuffle=True), "Unknown arguments."),
