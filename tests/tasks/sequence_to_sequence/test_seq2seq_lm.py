@@ -62,7 +62,7 @@ def test_it_learns_to_write_from_raw_texts(trained):
     assert (right < 0).all() and right.mean() > wrong.mean()
 
 
-def test_the_most_likely_label_is_an_answer_whatever_the_model_would_write(trained):
+def test_the_most_likely_label_is_an_answer_whatever_the_model_would_write(trained, eagerly):
     found, _ = trained
     sources, targets = texts(8)
     scores = found.label_log_likelihoods(sources, LETTERS, batch_size=80)
