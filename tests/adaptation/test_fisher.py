@@ -85,7 +85,7 @@ def test_labels_of_the_model_are_drawn_from_its_predictions():
     assert (np.abs(bias - expected) < 4 * np.sqrt((fourth - expected**2) / 400)).all()
 
 
-def test_a_confident_model_draws_the_labels_that_it_predicts():
+def test_a_confident_model_draws_the_labels_that_it_predicts(eagerly):
     model, (x, _) = linear(), features()
     model.set_weights([40 * weight for weight in model.get_weights()])
     likely = model.predict(x, verbose=0).argmax(axis=1)

@@ -23,7 +23,7 @@ class Mine(Task):
         self.schedule = schedule
 
 
-def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path):
+def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path, eagerly):
     rate = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
     model = Mine(encoder(), preprocessor(), schedule=rate, activation=keras.activations.tanh)
     model.save(tmp_path / "mine.keras")
@@ -83,7 +83,7 @@ class Student(Task):
         super().__init__(encoder, Reader(preprocessor), heads, name=name)
 
 
-def test_two_heads_over_one_tensor_have_their_weights_unless_compile_receives_others():
+def test_two_heads_over_one_tensor_have_their_weights_unless_compile_receives_others(eagerly):
     model = Student(encoder(), preprocessor())
     labels = {"label": ["good", "bad", "good"], "teacher": [[1.0, 2.0], [0.0, 1.0], [0.5, 0.5]]}
     for given, own, others in ((None, 1.0, 0.5), ({"label": 0.25, "teacher": 2.0}, 0.25, 2.0)):
@@ -93,7 +93,7 @@ def test_two_heads_over_one_tensor_have_their_weights_unless_compile_receives_ot
         assert found["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_loss_of_several_heads_needs_no_inputs():
+def test_the_loss_of_several_heads_needs_no_inputs(eagerly):
     model = Student(encoder(), preprocessor())
     model.compile("sgd")
     outputs, labels = model(model.reader.inputs(TEXTS)), {"label": np.array([1, 0, 1]), "teacher": np.zeros((3, 2))}
@@ -101,7 +101,7 @@ def test_the_loss_of_several_heads_needs_no_inputs():
     assert found == pytest.approx(model.evaluate(TEXTS, labels, verbose=0, return_dict=True)["loss"], rel=1e-5)
 
 
-def test_a_task_with_further_heads_trains_the_layers_of_the_task():
+def test_a_task_with_further_heads_trains_the_layers_of_the_task(eagerly):
     task = TextClassifier(encoder(), preprocessor(), label_names=["bad", "good"])
     length = keras.layers.Dense(1, name="length")(task.encoder.output["pooled_output"])
     both = task.with_heads({"label": task.heads["head"], "length": Head(length, Numbers(), weight=0.1)})
@@ -138,7 +138,7 @@ def test_a_head_whose_targets_nothing_draws_needs_labels():
         model.fit(TEXTS, verbose=0)
 
 
-def test_each_of_several_heads_has_its_own_form_of_labels_and_weights():
+def test_each_of_several_heads_has_its_own_form_of_labels_and_weights(eagerly):
     model = Tagger(encoder())
     ids = {name: np.ones((2, 3), "int32") for name in model.input}
     ignored, weights = -100, np.array([1.0, 0.0])

@@ -169,7 +169,7 @@ def test_texts_and_rows_of_several_texts_are_predicted_by_one_compiled_model():
     np.testing.assert_allclose(model.predict(texts, verbose=0), vectors, atol=1e-5)
 
 
-def test_the_rows_of_a_part_of_the_batches_are_predicted_and_evaluated_and_no_others():
+def test_the_rows_of_a_part_of_the_batches_are_predicted_and_evaluated_and_no_others(eagerly):
     model, texts = classifier(), ["a b c d e f", "a", "a b c d", "b c"]
     model.compile("sgd")
     data = batches(texts, [0, 1, 1, 0], preprocessor=model.preprocessor, batch_size=1, shuffle=False)

@@ -78,7 +78,7 @@ def test_thresholds_that_change_for_other_adapters_are_one_warning(caplog):
     assert "found with the head of second. Set `model.thresholds` when you activate others, such as first" in message
 
 
-def test_a_checkpoint_says_that_a_text_has_several_labels(tmp_path):
+def test_a_checkpoint_says_that_a_text_has_several_labels(tmp_path, eagerly):
     model = TextClassifier(encoder(), preprocessor=preprocessor(), label_names=NAMES, multi_label=True)
     model.save_pretrained(tmp_path / "saved")
     loaded = TextClassifier.from_pretrained(tmp_path / "saved")
@@ -128,7 +128,7 @@ def test_what_needs_one_label_for_a_text_is_an_error(model):
         TextClassifier(encoder(), num_classes=2, thresholds=[0.5, 0.5])
 
 
-def test_calibration_keeps_the_labels_that_thresholds_predict(model):
+def test_calibration_keeps_the_labels_that_thresholds_predict(model, eagerly):
     random = np.random.default_rng(0)
     texts, _ = examples(40)
     layer = model.get_layer("logits")
@@ -161,7 +161,7 @@ def test_rows_without_any_label_are_labels(model):
     np.testing.assert_array_equal(model.labels.encode([[], []]), np.zeros((2, 3)))
 
 
-def test_a_calibrated_model_has_the_likeliest_temperature_and_keeps_its_answers():
+def test_a_calibrated_model_has_the_likeliest_temperature_and_keeps_its_answers(eagerly):
     model = classifier(3)
     texts, labels = examples(64)
     layer = model.get_layer("logits")

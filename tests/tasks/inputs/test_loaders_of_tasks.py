@@ -215,7 +215,7 @@ def test_predict_of_tasks_that_join_or_cut_rows_takes_no_loader(name):
 
 
 @pytest.mark.parametrize("name", ["choices", "vectors"])
-def test_predict_of_rows_of_several_texts_reads_a_loader_in_order(name):
+def test_predict_of_rows_of_several_texts_reads_a_loader_in_order(name, eagerly):
     task = compiled(name)
     expected = task.predict(CASES[name][1], verbose=0)
     np.testing.assert_allclose(task.predict(loader("loader", name), verbose=0), expected, atol=1e-6)

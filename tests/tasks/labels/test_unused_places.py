@@ -169,7 +169,7 @@ test_a_loss_that_does_not_fit_places_is_an_error = check_errors(
 )
 
 
-def test_the_focal_loss_of_a_span_extractor_is_evaluated():
+def test_the_focal_loss_of_a_span_extractor_is_evaluated(eagerly):
     model = SpanExtractor(encoder(), preprocessor())
     model.compile("sgd", loss="focal", metrics=None)
     assert 0 < model.evaluate((["a", "b"], ["a b c", "c d"]), [("a", 0), None], verbose=0) < 5

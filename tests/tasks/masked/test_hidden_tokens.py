@@ -99,7 +99,7 @@ def first_of(order):
     return np.where(order == 0, 3, order)
 
 
-def test_prepared_data_that_fit_together_train(model, data):
+def test_prepared_data_that_fit_together_train(model, data, eagerly):
     inputs, targets = data
     assert np.isfinite(model.fit(inputs, targets, verbose=0).history["loss"][0])
     unused = {**inputs, "factorization_order": first_of(inputs["factorization_order"])}

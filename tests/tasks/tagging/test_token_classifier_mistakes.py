@@ -76,7 +76,7 @@ def test_sentences_and_labels_that_do_not_match_are_an_error(model, x, y, messag
             method(x, y, verbose=0)
 
 
-def test_labels_of_prepared_data_may_be_whole_floats_and_any_negative_number(model):
+def test_labels_of_prepared_data_may_be_whole_floats_and_any_negative_number(model, eagerly):
     inputs = {name: np.ones((2, 3), "int32") for name in model.input}
     labels = np.array([[0, 1, -1], [2, -1, -1]])
     expected = model.evaluate(inputs, labels, verbose=0)
@@ -168,7 +168,7 @@ def test_names_that_are_only_partly_labels_of_entities_give_a_warning(encoder, c
         EntityF1(NAMES)
 
 
-def test_a_stream_of_texts_or_of_words_has_a_label_for_each_word(model):
+def test_a_stream_of_texts_or_of_words_has_a_label_for_each_word(model, eagerly):
     tf = pytest.importorskip("tensorflow")
     texts = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
     words = tf.data.Dataset.from_tensors((tf.ragged.constant([["a", "b"], ["c"]]), tf.ragged.constant([[0, 1], [1]])))
