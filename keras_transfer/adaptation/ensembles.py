@@ -227,7 +227,7 @@ class _Member(keras.layers.Layer):
         super().__init__(name=name)
         self.task, self.order = task, order
         self.inputs_of_task = task.input if isinstance(task.input, dict) else {each.name: each for each in task.inputs}
-        task.head_adapters.switches = self.built = True
+        self.built = True
 
     def new_inputs(self, suffix):
         """Returns symbolic inputs like those of the model, by names with a suffix."""

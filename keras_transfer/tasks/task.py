@@ -496,8 +496,6 @@ class Task(
         return attached_to(self.encoder).facts(names_of_classes(self.labels))
 
     def save_own_variables(self, store):
-        if not self.head_adapters.switches:
-            self.head_adapters.check()
         warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)

@@ -136,6 +136,8 @@ def test_members_over_one_encoder_share_it_also_in_a_file(adapters):
     assert len({(id(model.encoder), id(model.preprocessor)) for model in loaded.members}) == 1
     np.testing.assert_array_equal(loaded.predict_proba(TEXTS), found)
     assert encoder.active_adapters == active
+    if adapters:  # The ensemble has not changed what a member does by itself.
+        assert "changed through another task" in tiny.message(lambda: models[0].predict_proba(TEXTS))
     expected = []
     for model in models:
         if adapters:
