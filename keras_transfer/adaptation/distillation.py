@@ -265,7 +265,7 @@ def _filled(labels, texts, validation_data, student):
     if known.all():
         return labels, None
     some = next((label for label in (*labels, *others) if label is not None and np.size(label)), None)
-    if isinstance(student.labels.placeholders([]), list):  # Each word has a label.
+    if student.labels.places is not None:  # Each word has a label.
         words = student.reader.columns(texts)
         return [[some[0]] * len(row) if label is None else label for label, row in zip(labels, words)], known
     return [some if label is None else label for label in labels], known
@@ -301,9 +301,7 @@ def _masked(student, own, other):
 
 def _over_all_tokens(task):
     """Returns a `MaskedLM` as a task with logits of all tokens."""
-    logits = encode(task.encoder).sequence
-    for name in ("head_dense", "head_norm", "logits"):
-        logits = task.get_layer(name)(logits)
+    logits = task.token_head(encode(task.encoder).sequence)
     return Task(task.encoder, task.reader, Head(logits, FixedTokens(logits.shape[-1])))
 
 

@@ -292,6 +292,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         reader, labels = MaskReader(preprocessor), HiddenTokens(table.input_dim, objective)
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         super().__init__(encoder, reader, Head(outputs, labels), inputs=inputs, settings=settings, name=name)
+        self.token_head = head
 
 
 class TokenHead:
@@ -301,7 +302,7 @@ class TokenHead:
 
     Call arguments:
         sequence: Symbolic vectors `[batch, length, dim]`.
-        positions: Symbolic integers `[batch, places]`.
+        positions: Symbolic integers `[batch, places]`. Defaults to `None`, all positions.
     """
 
     def __init__(self, encoder, table, activation=None, layer_norm_epsilon=None, use_bias=True):
@@ -311,15 +312,19 @@ class TokenHead:
             layer_norm_epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
         self.activation, self.layer_norm_epsilon = activation, layer_norm_epsilon
         dtype = encoder.dtype_policy
+        norm = {"epsilon": layer_norm_epsilon, "center": use_bias, "dtype": dtype, "name": "head_norm"}
         self.take = TakePositions(dtype=dtype, name="masked_tokens")
-        self.dense = dense_on(encoder, table.output_dim, activation, use_bias=use_bias, name="head_dense")
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, center=use_bias, dtype=dtype, name="head_norm"
+        self.layers = (
+            dense_on(encoder, table.output_dim, activation, use_bias=use_bias, name="head_dense"),
+            keras.layers.LayerNormalization(**norm),
+            OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits"),
         )
-        self.logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
 
-    def __call__(self, sequence, positions):
-        return self.logits(self.norm(self.dense(self.take(sequence, positions))))
+    def __call__(self, sequence, positions=None):
+        outputs = sequence if positions is None else self.take(sequence, positions)
+        for layer in self.layers:
+            outputs = layer(outputs)
+        return outputs
 
 
 def check_masks(preprocessor):

@@ -249,8 +249,7 @@ def _with_embeddings_of(generator, encoder):
     names = ("objective", "activation", "layer_norm_epsilon", "use_bias", "name")
     settings = {name: getattr(generator, name) for name in names}
     shared = MaskedLM(with_embeddings_of(generator.encoder, encoder), generator.preprocessor, **settings)
-    for name in ("head_dense", "head_norm", "logits"):
-        own, new = generator.get_layer(name), shared.get_layer(name)
+    for own, new in zip(generator.token_head.layers, shared.token_head.layers):
         new.set_weights(own.get_weights())
         new.trainable = own.trainable
     return shared
