@@ -25,7 +25,6 @@ _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
 
 _POOLED_KEYS = ("pooled_output",)
 _HIDDEN_KEYS = ("encoder_outputs",)
-OF_BLOCKS = ("head_dim", "layer_drop")  # Settings that every `TransformerStack` accepts in `**kwargs`.
 
 
 @dataclasses.dataclass
@@ -144,8 +143,7 @@ def select_inputs(inputs, wanted):
 def constructor_settings(arguments):
     """Returns the `settings` of an `Encoder`, the constructor's own arguments, from `locals()` at its start."""
     own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "kwargs", "__class__")
-    settings = {name: value for name, value in arguments.items() if name not in own}
-    return settings | {name: arguments["kwargs"][name] for name in OF_BLOCKS if name in arguments.get("kwargs", ())}
+    return {name: value for name, value in arguments.items() if name not in own}
 
 
 class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model, metaclass=NamesElsewhere):

@@ -264,7 +264,7 @@ class TransformerStack(Encoder):
             `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
             `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ...
         head_dim, layer_drop: The width of a head, and the rate at which a training step skips a block. The subclass has
-            passed them to its blocks, as two of the `settings`.
+            made its blocks with them. They become `settings`.
         **options: The other layers of `StackLayers`, and `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
     """
 
@@ -291,7 +291,8 @@ class TransformerStack(Encoder):
         inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
         masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
-        settings = {**settings, "further_inputs": list(further_inputs)} if further_inputs else settings
+        given = {"further_inputs": list(further_inputs), "head_dim": head_dim, "layer_drop": layer_drop}
+        settings = {**settings, **{name: value for name, value in given.items() if value}}
         super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
         for attribute, layer in vars(layers).items():
             if attribute != "attention_biases":

@@ -71,5 +71,5 @@ class TransformerEncoder(TransformerStack):
         **kwargs: Any,
     ):
         settings = constructor_settings(locals())
-        layers = gpt_layers({"embeddings_dropout": dropout, **settings}, dtype, norm, causal)
+        layers = gpt_layers({"embeddings_dropout": dropout, **settings, **kwargs}, dtype, norm, causal)
         super().__init__(settings, **layers, **kwargs)

@@ -21,9 +21,9 @@ class Parts:
     """Makes the layers of a Transformer from the settings of its encoder.
 
     Args:
-        settings: Dict from `constructor_settings`. `embedding_dim`, `attention_dropout`, `layer_norm_epsilon`,
-            `head_dim` and `layer_drop` may be missing. `num_heads` and `intermediate_dim` may be lists, one for each
-            block.
+        settings: Dict from `constructor_settings`, with the `kwargs` of the constructor. `embedding_dim`,
+            `attention_dropout`, `layer_norm_epsilon`, `head_dim` and `layer_drop` may be missing. `num_heads` and
+            `intermediate_dim` may be lists, one for each block.
         initializer: Initializer of all kernels and tables. Defaults to `None`, BERT's.
         normalization: String. The kind of all norms, as for `TransformerBlock`.
         prefix: String. What the names of the layers begin with.

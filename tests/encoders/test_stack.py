@@ -4,7 +4,17 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import AlbertEncoder, BertEncoder, GPT2Encoder, GPTEncoder, TransformerEncoder, encode
+from keras_transfer.encoders import (
+    AlbertEncoder,
+    BertEncoder,
+    DebertaV2Encoder,
+    DistilBertEncoder,
+    GPT2Encoder,
+    GPTEncoder,
+    ModernBertEncoder,
+    TransformerEncoder,
+    encode,
+)
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.encoders.wiring import Parts, bert_layers
@@ -132,3 +142,16 @@ def test_a_step_of_non_causal_blocks_requires_a_mask():
     cache = encoder.empty_cache(batch_size=2, length=8)
     with pytest.raises(ValueError, match="`padding_mask` is required unless all blocks are causal"):
         encoder.step(np.array(IDS), cache, start=0)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "cls", [BertEncoder, DistilBertEncoder, AlbertEncoder, DebertaV2Encoder, ModernBertEncoder, GPT2Encoder]
+)
+def test_the_width_of_heads_and_the_rate_of_skipped_blocks_reach_the_blocks_and_the_config(cls):
+    options = {"head_dim": 6, "layer_drop": 0.25}
+    encoder = cls(**SMALL, **options)
+    for each in (encoder, cls.from_config(encoder.get_config())):
+        assert {(block.attention.head_dim, block.layer_drop) for block in each.blocks} == {(6, 0.25)}
+        assert options.items() <= each.get_config().items()
+    assert not options.keys() & cls(**SMALL).get_config().keys()

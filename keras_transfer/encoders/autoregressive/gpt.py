@@ -72,4 +72,4 @@ class GPTEncoder(TransformerStack):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        super().__init__(settings, **gpt_layers(settings, dtype), **kwargs)
+        super().__init__(settings, **gpt_layers(settings | kwargs, dtype), **kwargs)

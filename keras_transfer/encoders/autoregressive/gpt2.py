@@ -73,4 +73,4 @@ class GPT2Encoder(TransformerStack):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        super().__init__(settings, **gpt_layers(settings, dtype, norm="pre"), **kwargs)
+        super().__init__(settings, **gpt_layers(settings | kwargs, dtype, norm="pre"), **kwargs)

@@ -78,7 +78,7 @@ class AlbertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        layers = bert_layers({**settings, "num_layers": 1}, dtype, num_segments)
+        layers = bert_layers({**settings, **kwargs, "num_layers": 1}, dtype, num_segments)
         layers["blocks"] = layers["blocks"] * num_layers
         layers["embeddings_projection"] = make_projection(settings, dtype)
         super().__init__(settings, **layers, **kwargs)

@@ -67,4 +67,4 @@ class BertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        super().__init__(settings, **bert_layers(settings, dtype, num_segments), **kwargs)
+        super().__init__(settings, **bert_layers(settings | kwargs, dtype, num_segments), **kwargs)

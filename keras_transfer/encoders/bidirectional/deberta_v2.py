@@ -83,7 +83,7 @@ class DebertaV2Encoder(TransformerStack):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        parts = Parts(settings, dtype, initializer)
+        parts = Parts(settings | kwargs, dtype, initializer)
         distances = DistanceEmbedding(
             max_sequence_length,
             num_buckets=num_buckets,

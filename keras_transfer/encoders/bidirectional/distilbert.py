@@ -68,4 +68,5 @@ class DistilBertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        super().__init__(settings, **bert_layers({"layer_norm_epsilon": _EPSILON, **settings}, dtype), **kwargs)
+        layers = bert_layers({"layer_norm_epsilon": _EPSILON, **settings, **kwargs}, dtype)
+        super().__init__(settings, **layers, **kwargs)

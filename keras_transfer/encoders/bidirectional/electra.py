@@ -77,7 +77,7 @@ class ElectraEncoder(TransformerStack):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         embedding_dim = hidden_dim if embedding_dim is None else embedding_dim
         settings = constructor_settings(locals())
-        layers = bert_layers(settings, dtype, num_segments)
+        layers = bert_layers(settings | kwargs, dtype, num_segments)
         if embedding_dim != hidden_dim:
             layers["embeddings_projection"] = make_projection(settings, dtype)
         super().__init__(settings, **layers, **kwargs)

@@ -89,9 +89,9 @@ class ModernBertEncoder(TransformerStack):
         **kwargs: Any,
     ):
         settings = constructor_settings(locals())
-        parts = Parts(settings, dtype, normalization="layer_no_bias")
+        parts = Parts(settings | kwargs, dtype, normalization="layer_no_bias")
 
-        width = settings["head_dim"] if "head_dim" in settings else hidden_dim // num_heads
+        width = kwargs.get("head_dim") or hidden_dim // num_heads
 
         def rotary(base, name):
             return RotaryPositions(width, base=base, dtype=dtype, name=name)

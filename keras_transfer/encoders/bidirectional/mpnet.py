@@ -70,7 +70,7 @@ class MPNetEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        layers = bert_layers(settings, dtype, position_offset=2)
+        layers = bert_layers(settings | kwargs, dtype, position_offset=2)
         initializer = TruncatedNormal(stddev=initializer_range)
         bias = RelativePositionBias(num_heads, initializer=initializer, dtype=dtype, name="relative_positions")
         super().__init__(settings, **layers, block_inputs=bias, **kwargs)

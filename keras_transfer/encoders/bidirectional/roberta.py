@@ -67,5 +67,5 @@ class RobertaEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        layers = bert_layers(settings, dtype, num_segments=1, position_offset=2)
+        layers = bert_layers(settings | kwargs, dtype, num_segments=1, position_offset=2)
         super().__init__(settings, **layers, segment_ids=False, **kwargs)

@@ -89,6 +89,6 @@ class XlmEncoder(TransformerStack):
             languages = keras.layers.Embedding(
                 num_languages, hidden_dim, initializer, dtype=dtype, name="language_embedding"
             )
-        layers = bert_layers(settings, dtype)
+        layers = bert_layers(settings | kwargs, dtype)
         layers["position_embedding"].trainable = train_positions
         super().__init__(settings, **layers, language_embedding=languages, language=language, **kwargs)

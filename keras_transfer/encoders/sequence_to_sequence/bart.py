@@ -79,7 +79,7 @@ class BartEncoder(TransformerStack):
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
         table = keras.layers.Embedding(vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding")
-        super().__init__(settings, table, **_layers(settings, dtype), dtype=dtype, **kwargs)
+        super().__init__(settings, table, **_layers(settings | kwargs, dtype), dtype=dtype, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

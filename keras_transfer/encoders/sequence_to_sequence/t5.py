@@ -80,7 +80,7 @@ class T5Encoder(TransformerStack):
             dtype=dtype,
             name="token_embedding",
         )
-        super().__init__(settings, table, **_layers(settings, dtype), dtype=dtype, **kwargs)
+        super().__init__(settings, table, **_layers(settings | kwargs, dtype), dtype=dtype, **kwargs)
         _scale_queries(self.blocks, head_dim)
 
 
