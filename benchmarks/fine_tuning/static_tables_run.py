@@ -4,6 +4,7 @@ from benchmarks import one_run  # first, since it records when the process start
 
 # ruff: isort: split
 
+import hashlib
 import pathlib
 import random
 import tempfile
@@ -16,7 +17,7 @@ TESTED, HIDDEN, EPOCHS, RATE = 800, 256, 10, 3e-3
 TABLE = pathlib.Path(tempfile.gettempdir()) / "static_table.keras"  # What the first run of `distilled` saves.
 
 # Of `taught`: its convolutions, and how it learns from what the teacher says of all texts.
-DIM, CONVOLUTIONS = 128, {"kernel_sizes": (2, 3, 4), "filters": 64}
+TABLES, CONVOLUTIONS = {"dim": 128, "smoothing": 1.0}, {"kernel_sizes": (2, 3, 4), "filters": 64}
 TEXTS, BATCH, STEPS = 20_000, 64, 800  # At most so many texts without a label.
 STORE = pathlib.Path(tempfile.gettempdir()) / "static_teachers"  # Teachers, a table and outputs, from the first runs.
 
@@ -60,15 +61,17 @@ def taught(data, run, clock):
 
     import keras_transfer as kt
 
-    begin, folder = time.perf_counter(), STORE / run["dataset"]
+    begin, seed = time.perf_counter(), 0
+    made_by = kt.__version__, TABLES, seed, *data.train
+    folder = STORE / run["dataset"] / hashlib.sha256(repr(made_by).encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "teacher.keras").exists():
-        keras.utils.set_random_seed(0)
+    if not (folder / "table.keras").exists():  # It is saved last.
+        keras.utils.set_random_seed(seed)
         teacher = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=len(data.names))
         kt.adaptation.fine_tune(teacher, *data.train, verbose=0)
         teacher.save(folder / "teacher.keras")
         embedder = kt.tasks.TextEmbedder.from_pretrained("minilm-l6")
-        kt.adaptation.static_embeddings(embedder, dim=DIM, smoothing=1.0, verbose=0).save(folder / "table.keras")
+        kt.adaptation.static_embeddings(embedder, **TABLES, verbose=0).save(folder / "table.keras")
     teacher, table = (keras.saving.load_model(folder / f"{name}.keras") for name in ("teacher", "table"))
     seconds = time.perf_counter() - begin
 
@@ -77,7 +80,7 @@ def taught(data, run, clock):
     others = sorted({*real_texts.read(run["dataset"], run["data_dir"]).train[0]} - {*texts})
     others = random.Random(0).sample(others, min(TEXTS, len(others)))
     [vectors] = table.encoder.token_embedding.get_weights()
-    encoder = kt.encoders.WordVectorEncoder(len(vectors), hidden_dim=DIM, pooling="max", **CONVOLUTIONS)
+    encoder = kt.encoders.WordVectorEncoder(len(vectors), hidden_dim=TABLES["dim"], pooling="max", **CONVOLUTIONS)
     encoder.token_embedding.set_weights([vectors / vectors.std()])
     options = {"num_classes": len(data.names), "hidden_activation": "relu", "hidden_dim": HIDDEN, "dropout": 0.3}
     student = kt.tasks.TextClassifier(encoder, table.preprocessor, **options)
