@@ -19,7 +19,7 @@ from keras_transfer.adaptation.adapters.pals import PALs
 from keras_transfer.adaptation.adapters.prefix import Prefix
 from keras_transfer.adaptation.adapters.prompt import Prompt
 from keras_transfer.adaptation.cached_features import cache_features
-from keras_transfer.adaptation.distillation import distill, student_from
+from keras_transfer.adaptation.distillation import distill, student_from, teacher_margins
 from keras_transfer.adaptation.distillation_signals import AttentionScores, HiddenStates, Signal
 from keras_transfer.adaptation.ensembles import Ensemble
 from keras_transfer.adaptation.few_shot import sample_pairs, setfit
@@ -125,6 +125,7 @@ __all__ = [
     "setfit",
     "static_embeddings",
     "student_from",
+    "teacher_margins",
     "trainable_summary",
     "trim_vocabulary",
     "unfreeze",

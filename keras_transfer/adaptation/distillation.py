@@ -35,7 +35,7 @@ from keras_transfer.data import UNUSED, Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import Encoder, encode
 from keras_transfer.losses import DistillationLoss
-from keras_transfer.tasks import Head, Task
+from keras_transfer.tasks import Head, Task, TextRegressor
 from keras_transfer.training import or_schedule
 
 _TASK = instance_of(Task, "a task, such as a `TextClassifier`")
@@ -385,6 +385,67 @@ def _weights(data, heads, known, of_tokens):
         return data, weights
     weights = np.ones_like(known) if weights is None else weights
     return data, {name: weights * known if name == "label" else weights for name in heads}
+
+
+# === Margins ===
+
+
+@expects(
+    teacher=instance_of(TextRegressor, "a `TextRegressor`"),
+    triplets=Rule(
+        "a tuple of three lists of texts, `(queries, positives, negatives)`",
+        lambda value: isinstance(value, tuple) and len({*map(len, value)}) == 1 and len(value) == 3,
+        ((["a"], ["b"]), (["a"], ["b"], [])),
+    ),
+    batch_size=integer(1),
+)
+def teacher_margins(
+    teacher: TextRegressor,
+    triplets: tuple,
+    *,
+    batch_size: int | None = None,
+    folder: Any = None,
+    verbose: str | int = "auto",
+) -> np.ndarray:
+    """Returns by how much a teacher prefers one text to another: the labels of `losses.MarginMSELoss`.
+
+    The teacher reads both texts of a pair together, so it is more accurate than the `TextEmbedder` that learns from it,
+    but too slow to search with. It runs once for each pair.
+
+    Args:
+        teacher: `TextRegressor` with one target, the score of a pair, which is trained already.
+        triplets: Tuple `(queries, positives, negatives)` of lists of texts, as for the `fit` of the student.
+        batch_size: Integer. Number of pairs in a batch. Defaults to `None`, for 32.
+        folder: String or path. Folder for the scores. A later call with the same teacher and texts reads them, or
+            completes them if the earlier run was killed. Defaults to `None`, which keeps none.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
+
+    Returns:
+        Float array `[rows]`. Scores of `(query, positive)` minus scores of `(query, negative)`.
+
+    Raises:
+        ValueError: If the teacher has several targets, `windows` or `siamese=True`, or was trained on single texts, if
+            the texts are not in memory, or if `folder` contains something else.
+
+    Example:
+    ```python
+    queries, answers = ["Who wrote Hamlet?", "Where is Oslo?"], ["Shakespeare wrote it.", "It is in Norway."]
+    triplets = queries, answers, answers[::-1]
+    teacher = keras_transfer.tasks.TextRegressor.from_pretrained("minilm-l6")  # Pass a trained one.
+    student = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+    student.compile(loss=keras_transfer.losses.MarginMSELoss())
+    student.fit(triplets, keras_transfer.adaptation.teacher_margins(teacher, triplets))
+    ```
+
+    Source: https://arxiv.org/abs/2010.02666
+    """
+    received = {"num_targets": teacher.num_targets, "windows": teacher.windows, "siamese": teacher.siamese}
+    rule = "`teacher` must have one target, and read both texts together."
+    expect([*received.values()] == [1, None, False], rule, **received)
+    queries, positives, negatives = map(list, triplets)
+    pairs = teacher.dataset((2 * queries, positives + negatives), batch_size=batch_size)
+    scores = store_rows(teacher, pairs, fingerprint_of_teacher(teacher, teacher), folder, verbose=verbose)
+    return np.subtract(*np.split(np.asarray(scores)[:, 0], 2))
 
 
 # === A student made of its teacher ===

@@ -14,11 +14,13 @@ from keras_transfer.adaptation import (
     distill,
     distillation,
     student_from,
+    teacher_margins,
 )
 from keras_transfer.adaptation.distillation_signals import divergence_of_top, top_probabilities
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.data import row_store
 from keras_transfer.encoders import AlbertEncoder, encode
+from keras_transfer.losses import MarginMSELoss
 from keras_transfer.tasks import MaskedLM, TextClassifier, TextEmbedder, TextRegressor, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.errors import check_errors
@@ -410,6 +412,35 @@ def test_a_run_that_is_resumed_reaches_the_same_weights(tmp_path, eagerly):
     assert steps == [1, 2, 3, 3, 4, 5, 6]  # The third step was not saved yet.
 
 
+@pytest.mark.core
+def test_an_embedder_learns_from_margins_which_are_computed_once_and_completed(tmp_path, monkeypatch, eagerly):
+    model, teacher = student(cls=TextEmbedder), classifier(cls=TextRegressor)
+    triplets = TEXTS, ["a b", "good", "c d e", "f"], ["bad bad", "c", "good", "a b"]
+    scores = [teacher.predict((TEXTS, column), verbose=0)[:, 0] for column in triplets[1:]]
+    query, positive, negative = (model.predict(column, verbose=0) for column in triplets)
+    run, computed, margins = row_store._run, [], scores[0] - scores[1]
+
+    def stopped(*args):
+        computed.append(len(args[-1]))
+        for batch in run(*args):
+            yield batch
+            if len(computed) == 1:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(row_store, "_run", stopped)
+    monkeypatch.setattr(row_store, "INTERVAL", 0.0)
+    options = {"batch_size": 2, "folder": tmp_path / "scores", "verbose": 0}
+    with pytest.raises(KeyboardInterrupt):
+        teacher_margins(teacher, triplets, **options)
+    for _ in range(2):
+        np.testing.assert_allclose(teacher_margins(teacher, triplets, **options), margins, atol=1e-5)
+    assert computed == [8, 6, 0]
+    expected = np.mean((np.sum(query * (positive - negative), axis=1) - margins) ** 2)
+    model.compile(keras.optimizers.SGD(0.0), MarginMSELoss())
+    found = model.fit(triplets, margins, batch_size=4, verbose=0).history["loss"]
+    assert found == pytest.approx([expected], rel=1e-5)
+
+
 # === A student made of its teacher ===
 
 
@@ -503,6 +534,10 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
         "the same number of heads. Received: student=4, teacher=2",
     ),
     (run(epoch=3), TypeError, "`distill` has no argument `epoch`"),
+    (
+        lambda: teacher_margins(classifier(cls=TextRegressor, windows="mean"), (TEXTS,) * 3),
+        "one target, and read both texts together. Received: num_targets=1, windows='mean', siamese=False",
+    ),
     (lambda: student_from(classifier(), [0, 2]), "`layers` must be blocks from 0 to 1. Received: layers=[0, 2]"),
     (lambda: student_from(adapted()), "must be without adapters"),
     (lambda: student_from(of_other_encoder()), "with different blocks"),
