@@ -1,5 +1,7 @@
 """Distillation: each signal against its formula, what is stored, what trains, and what stays as it was."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -486,23 +488,25 @@ def of_chains():
     return classifier(cls=TokenClassifier, crf=True)
 
 
+made = functools.cache(lambda make: make())  # A task for all mistakes, which change none.
+
+
 def run(model=student, teacher=classifier, texts=TEXTS, labels=None, **options):
-    return lambda: distill(model(), teacher(), texts, labels, **options)
+    return lambda: distill(made(model), made(teacher), texts, labels, **options)
 
 
 def run_on_two_devices(monkeypatch):
     monkeypatch.setattr(distillation, "replicas_of", lambda task: (2, False))
-    distill(student(), classifier(), TEXTS)
+    distill(made(student), made(classifier), TEXTS)
 
 
 def run_with_windows(monkeypatch):
     monkeypatch.setattr(distillation, "store_rows", None)  # The teacher does not run.
-    distill(student(windows="mean"), classifier(), TEXTS)
+    distill(student(windows="mean"), made(classifier), TEXTS)
 
 
 def run_on_its_teacher():
-    teacher = classifier()
-    distill(teacher, teacher, TEXTS)
+    distill(made(classifier), made(classifier), TEXTS)
 
 
 test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
@@ -515,7 +519,7 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
         "must have the same size. `dense=[{'units': ...}]`",
     ),
     (run(tagger), "outputs of texts, or of tokens without `crf=True`. Or use `alpha=0` and `signals`"),
-    (run(of_chains, of_chains, WORDS), "of tokens without `crf=True` ... crf=True"),
+    (run(of_chains, lambda: of_chains(), WORDS), "of tokens without `crf=True` ... crf=True"),
     (
         run(tagger, lambda: classifier(cls=TokenClassifier, shortened=True), WORDS),
         "Outputs of tokens require the same tokens",
@@ -538,7 +542,7 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
         lambda: teacher_margins(classifier(cls=TextRegressor, windows="mean"), (TEXTS,) * 3),
         "one target, and read both texts together. Received: num_targets=1, windows='mean', siamese=False",
     ),
-    (lambda: student_from(classifier(), [0, 2]), "`layers` must be blocks from 0 to 1. Received: layers=[0, 2]"),
+    (lambda: student_from(made(classifier), [0, 2]), "`layers` must be blocks from 0 to 1. Received: layers=[0, 2]"),
     (lambda: student_from(adapted()), "must be without adapters"),
     (lambda: student_from(of_other_encoder()), "with different blocks"),
 )

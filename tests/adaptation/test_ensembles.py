@@ -1,5 +1,7 @@
 """Ensembles answer with the mean of their members, from one file, and leave the members as they are."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -192,39 +194,33 @@ def test_an_ensemble_teaches_one_model():
     assert losses[-1] < losses[0]
 
 
-def of_pairs(seed):
-    model = classifier(seed)
-    model.fitted_on = "pairs"
+def fitted_on(kind):
+    model = classifier()
+    model.fitted_on = kind
     return model
 
 
-def of_single_texts(seed):
-    model = classifier(seed)
-    model.fitted_on = "texts"
-    return model
+one, numbers = map(functools.cache, (classifier, regressor))  # Models for all mistakes, which change none.
 
 
 test_what_cannot_be_combined_is_one_clear_error = check_errors(
     (lambda: Ensemble([]), "`models` must be a list of at least 1 ... Received: models=[]"),
     (lambda: Ensemble([keras.Sequential()]), "a `TextClassifier` or a `TextRegressor`"),
-    (lambda: Ensemble([classifier(), regressor()]), "a regressor of 2 at position 1, and a classifier before it"),
-    (lambda: Ensemble([regressor(), regressor(num_targets=1)]), "a regressor of 1 at position 1"),
+    (lambda: Ensemble([one(), numbers()]), "a regressor of 2 at position 1, and a classifier before it"),
+    (lambda: Ensemble([numbers(), regressor(num_targets=1)]), "a regressor of 1 at position 1"),
+    (lambda: Ensemble([one(), classifier(multi_label=True)]), "a classifier with `multi_label=True` at position 1"),
+    (lambda: Ensemble([one(), classifier(siamese=True)]), "a classifier with `siamese=True` at position 1"),
     (
-        lambda: Ensemble([classifier(), classifier(multi_label=True)]),
-        "a classifier with `multi_label=True` at position 1",
-    ),
-    (lambda: Ensemble([classifier(), classifier(siamese=True)]), "a classifier with `siamese=True` at position 1"),
-    (
-        lambda: Ensemble([classifier(), classifier(label_names=["bad", "fine"])]),
+        lambda: Ensemble([one(), classifier(label_names=["bad", "fine"])]),
         "the same classes ... ['bad', 'fine'] at position 1, and ['bad', 'good'] before it",
     ),
-    (lambda: Ensemble([of_pairs(0), of_single_texts(1)]), "Received: fitted_on=['pairs', 'texts']"),
+    (lambda: Ensemble([fitted_on("pairs"), fitted_on("texts")]), "Received: fitted_on=['pairs', 'texts']"),
     (lambda: Ensemble([TextClassifier(tiny.encoder(), label_names=NAMES)]), "Raw text requires a preprocessor"),
-    (lambda: Ensemble([classifier()], weights=[0.5, 0.5]), "`weights` must be 1 numbers with the sum 1"),
-    (lambda: Ensemble([classifier(), classifier()], weights=[0.5, 0.6]), "the sum 1 ... Received: weights=[0.5, 0.6]"),
-    (lambda: Ensemble([classifier()], average="votes"), "Received: average='votes'"),
-    (lambda: Ensemble([classifier()]).fit(TEXTS, LABELS), "An ensemble does not train"),
-    (lambda: Ensemble([classifier()], average="logits").tune_weights(TEXTS, LABELS), "Only weights of probabilities"),
-    (lambda: Ensemble([regressor()]).tune_weights(TEXTS, [[1, 2]] * 4), "Only weights of probabilities"),
-    (lambda: Ensemble([classifier()]).tune_weights(TEXTS, LABELS[:3]), "Received: labels=3, texts=4"),
+    (lambda: Ensemble([one()], weights=[0.5, 0.5]), "`weights` must be 1 numbers with the sum 1"),
+    (lambda: Ensemble([one(), one()], weights=[0.5, 0.6]), "the sum 1 ... Received: weights=[0.5, 0.6]"),
+    (lambda: Ensemble([one()], average="votes"), "Received: average='votes'"),
+    (lambda: Ensemble([one()]).fit(TEXTS, LABELS), "An ensemble does not train"),
+    (lambda: Ensemble([one()], average="logits").tune_weights(TEXTS, LABELS), "Only weights of probabilities"),
+    (lambda: Ensemble([numbers()]).tune_weights(TEXTS, [[1, 2]] * 4), "Only weights of probabilities"),
+    (lambda: Ensemble([one()]).tune_weights(TEXTS, LABELS[:3]), "Received: labels=3, texts=4"),
 )

@@ -1,5 +1,7 @@
 """Heads, neurons and blocks that are cut: their importance, what remains, files and exports, and what is refused."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -210,15 +212,17 @@ def frozen():
     return model
 
 
+made = functools.cache(classifier)  # A task for all mistakes, which change none.
+
 test_what_cannot_be_cut_is_an_error = check_errors(
-    (lambda: prune(classifier(), heads={0: [4]}), "The heads of block 0 are numbered from 0 to 3. ... heads=[4]"),
-    (lambda: prune(classifier(), neurons={0: [-1]}), "The neurons of block 0 are numbered from 0 to 7."),
-    (lambda: prune(classifier(), heads={2: [0]}), "Blocks are numbered from 0 to 1. ... block=2"),
-    (lambda: prune(classifier(), heads={0: [0, 1, 2, 3]}), "At least one of the heads of block 0 must remain"),
-    (lambda: prune(classifier(), layers=[2]), "`layers` must be blocks from 0 to 1"),
-    (lambda: prune(classifier(), heads=0.5), "A fraction of heads requires the `importance` of this task"),
+    (lambda: prune(made(), heads={0: [4]}), "The heads of block 0 are numbered from 0 to 3. ... heads=[4]"),
+    (lambda: prune(made(), neurons={0: [-1]}), "The neurons of block 0 are numbered from 0 to 7."),
+    (lambda: prune(made(), heads={2: [0]}), "Blocks are numbered from 0 to 1. ... block=2"),
+    (lambda: prune(made(), heads={0: [0, 1, 2, 3]}), "At least one of the heads of block 0 must remain"),
+    (lambda: prune(made(), layers=[2]), "`layers` must be blocks from 0 to 1"),
+    (lambda: prune(made(), heads=0.5), "A fraction of heads requires the `importance` of this task"),
     (
-        lambda: prune(classifier(), heads=0.5, importance=random_importance(classifier(3))),
+        lambda: prune(made(), heads=0.5, importance=random_importance(made(3))),
         "requires the `importance` of this task",
     ),
     (lambda: prune(adapted(), heads={0: [0]}), "must be without adapters"),
