@@ -50,14 +50,15 @@ class Mixture(Source):
         steps: Integer. The number of batches of an epoch. Defaults to `None`, the number of batches of all datasets.
         seed: Integer. The seed of the order of the datasets. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
+        replicas: Integer. The number of replicas, each of which gets the numbers of the batches. Defaults to `1`.
     """
 
     in_memory = reshuffled = True
 
-    def __init__(self, parts, sampling, epochs, steps=None, seed=None):
+    def __init__(self, parts, sampling, epochs, steps=None, seed=None, replicas=1):
         self.parts = {name: part.apart() if part.in_memory else part for name, part in parts.items()}
         self._readings = {name: _endless(name, part) for name, part in parts.items() if not part.in_memory}
-        self.sampling, self.epochs = sampling, epochs
+        self.sampling, self.epochs, self.replicas = sampling, epochs, replicas
         self.steps = sum(map(_count_of, parts.values())) if steps is None else steps
         self.seed = np.random.randint(2**31) if seed is None else seed
         self.epoch = self._first = 0
@@ -102,7 +103,7 @@ class Mixture(Source):
 
     def for_keras(self, may_end_early=False):
         """Returns the numbers of the batches, which the model reads itself: Keras expects batches of one structure."""
-        return np.arange(self.steps)
+        return np.repeat(np.arange(self.steps), self.replicas)
 
     # === A run ===
 

@@ -12,7 +12,7 @@ from keras import ops
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.data import SAMPLING, GivenDataset, Mixture
-from keras_transfer.distribute import replicas_of
+from keras_transfer.distribute import check_scope, processes_of, replicas_of, share_of_loss
 from keras_transfer.encoders import TracesAgain, attached_to
 from keras_transfer.keras_internals import ReachesAllLayers, accumulation_steps, build_for_step
 from keras_transfer.tasks.card_facts import remember_fit
@@ -182,6 +182,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         for argument, values in (("loss", loss), ("metrics", metrics)):
             if isinstance(values, dict):
                 self._check_names(argument, values)
+        check_scope(self, optimizer)
         super().compile(optimizer, **kwargs)
         rule = "A batch has rows of one task only, so several cannot make an update together. Use larger batches."
         steps = accumulation_steps(self.optimizer)
@@ -251,8 +252,9 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         check_fit_options(epochs, callbacks, 0.0, True, {**kwargs, "steps_per_epoch": steps_per_epoch})
         alone = [name for name, task in self.tasks.items() if task.optimizer is not self.optimizer]
         expect(not alone, "Tasks were compiled alone since. Call `compile` of the `MultiTask` again.", alone=alone)
-        replicas, _ = replicas_of(self)
-        expect(replicas == 1, "Several tasks train on a single device.", replicas=replicas)
+        replicas, evenly = replicas_of(self)
+        rule = "Several tasks train on a single device, or on replicas of TensorFlow in a single process."
+        expect(replicas == 1 or (not evenly and processes_of(self)[1] == 1), rule, replicas=replicas)
         self._check_all(x)
         parts = {name: self._read(name, "fit", "x", x[name], batch_size) for name in self.tasks}
         callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
@@ -272,10 +274,13 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
             if specs != self._specs:  # The steps were made for batches of another structure.
                 self.train_function = None
             object.__setattr__(self, "_specs", specs)
+            with self.distribute_strategy.scope():  # The first step of a task shows the metrics of all.
+                for name, spec in specs.items() if replicas > 1 else ():
+                    build_for_step(self.tasks[name], spec)
         else:
             for name, part in parts.items():
                 build_for_step(self.tasks[name], (part.apart() if part.in_memory else part.first)[0])
-        source = Mixture(parts, self.sampling, epochs, steps_per_epoch)
+        source = Mixture(parts, self.sampling, epochs, steps_per_epoch, replicas=replicas)
         source.epoch = kwargs.get("initial_epoch", 0)
         object.__setattr__(self, "_data", {"train": source, "validation": validation_data})
         settings, keras_fit, before = {"sampling": self.sampling}, super().fit, getattr(self, "history", None)
@@ -285,7 +290,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
                 return keras_fit(*args, **kwargs)
 
         # Keras counts the batches. The model itself reads them, because Keras expects the same structure of all.
-        options = {"batch_size": 1, "shuffle": False, "epochs": epochs, "verbose": verbose, **kwargs}
+        options = {"batch_size": replicas, "shuffle": False, "epochs": epochs, "verbose": verbose, **kwargs}
         ended = ()  # Callbacks restore weights only at the end.
         try:
             found = fit_in_run(fit, source, callbacks, options, settings=settings)
@@ -321,7 +326,10 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         def train(*arguments):
             *state, numbers = arguments
             number = numbers if isinstance(numbers, list) else next(numbers)  # Keras on torch passes a list.
-            if int(keras.tree.flatten(number)[0][0]) == 0:
+            number = keras.tree.flatten(number)[0]
+            if keras.backend.backend() == "tensorflow":
+                number = self.distribute_strategy.experimental_local_results(number)[0]
+            if int(number[0]) == 0:
                 self._data["batches"] = iter(self._data["train"])
             name, item = next(self._data["batches"])
             if name not in steps:
@@ -348,10 +356,10 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         """Returns the loss of a task as the optimizer minimizes it, and adds it to the mean of all batches."""
         if name in self._log_variances:
             log_variance = ops.cast(self._log_variances[name], loss.dtype)
-            loss = ops.exp(-log_variance) * loss + log_variance / 2
+            loss = ops.exp(-log_variance) * loss + share_of_loss(log_variance / 2)
         elif self.loss_weights is not None:
             loss *= self.loss_weights.get(name, 1.0)
-        self._mean_loss.update_state(ops.stop_gradient(loss))
+        self._mean_loss.update_state(ops.stop_gradient(loss) * replicas_of(self)[0])  # It is a part of the sum of all.
         return loss
 
     @property

@@ -33,13 +33,32 @@ def step_of_part(model, part, weights, weigh, spec):
 
         return jax.jit(lambda state, data: step(state, data), donate_argnums=0)
 
-    def step(data):
-        train_step(part, data, part.labels.weight_of, **options)
-        return model.get_metrics_result()
+    strategy = model.distribute_strategy
+    replicas = strategy.num_replicas_in_sync
 
-    if model.run_eagerly:
-        return step
-    return tf.function(step, input_signature=[spec], jit_compile=model.jit_compile, autograph=False)
+    def train(data):
+        train_step(part, data, part.labels.weight_of, **options)
+
+    if model.jit_compile and not model.run_eagerly:
+        train = tf.function(train, jit_compile=True, autograph=False)
+
+    def on_replica(data):
+        if replicas > 1:
+            data = keras.tree.map_structure(lambda column: _rows_of_replica(column, replicas), data)
+        train(data)
+
+    def step(data):
+        strategy.run(on_replica, args=(data,))
+        return model.get_metrics_result()  # Of all replicas.
+
+    return step if model.run_eagerly else tf.function(step, input_signature=[spec], autograph=False)
+
+
+def _rows_of_replica(column, replicas):
+    """Returns the rows of a batch that a replica of TensorFlow trains on."""
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    rows = tf.shape(column)[0]
+    return column[replica * rows // replicas : (replica + 1) * rows // replicas]
 
 
 def _on_jax(model, part, state, data, weights, weigh):

@@ -20,9 +20,11 @@ from keras_transfer.tasks import (
     CausalLM,
     DialogueModel,
     MaskedLM,
+    MultiTask,
     ReplacedTokenDetection,
     Seq2SeqLM,
     TextClassifier,
+    TextRegressor,
 )
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
@@ -78,6 +80,29 @@ def words(strategy):
         model.fit(sentences[:32], tags[:32], batch_size=8, shuffle=False, verbose=0)
         found.append([*before, *model.get_weights()])
     return tiny.difference(*found)
+
+
+def several_tasks():
+    """For one device and two replicas of a `MultiTask`: differences of weights, logs, and how far the weights moved."""
+    models = []
+    for scope in (contextlib.nullcontext(), two_replicas().scope()):
+        with scope:
+            mood = vectors()
+            length = TextRegressor(mood.encoder, mood.preprocessor, num_targets=1, dropout=0.0)
+            models.append(MultiTask(mood.encoder, {"mood": mood, "length": length}, loss_weights="uncertainty"))
+            models[-1].compile(keras.optimizers.SGD(0.5))
+    models[0].run_eagerly = True  # Its batches have the lengths of compiled steps.
+    start, logs = models[0].get_weights(), []
+    models[1].set_weights(start)
+    # The last batch of the first task has one row, which both replicas read, and the loader has another number of rows.
+    loader = tf.data.Dataset.from_tensor_slices((TEXTS[:12], np.ones(12, "float32"))).batch(6, drop_remainder=True)
+    data = {"mood": (TEXTS[:9], LABELS[:9]), "length": loader}
+    for model in models:
+        keras.utils.set_random_seed(0)
+        options = {"batch_size": 4, "epochs": 2, "validation_data": {"length": (TEXTS[:5], np.ones(5))}, "verbose": 0}
+        logs.append(model.fit(data, **options).history)
+    ends = [model.get_weights() for model in models]
+    return [tiny.difference(*ends), logs, tiny.difference(ends[1], start)]
 
 
 # Parts of a batch with different numbers of tokens

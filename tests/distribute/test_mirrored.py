@@ -70,6 +70,13 @@ def test_taggers_train_and_predict_as_on_one_device(report):
     assert report["words"] < 1e-5
 
 
+def test_several_tasks_train_on_two_replicas_as_on_one_device(tensorflow_process):
+    difference, (one, two), moved = tensorflow_process("tests.distribute.mirrored:several_tasks")
+    assert difference < 1e-5 < 1e-2 < moved
+    assert {"loss", "mood_accuracy", "length_loss", "val_length_loss"} <= one.keys() == two.keys()
+    assert all(two[name] == pytest.approx(values, abs=1e-5) for name, values in one.items())
+
+
 def test_validation_data_may_end_in_a_short_batch_too(report):
     during_fit, after = report["validation"]
     assert during_fit == pytest.approx(after, abs=1e-6)
