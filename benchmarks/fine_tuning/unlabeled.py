@@ -78,7 +78,7 @@ def print_table(found, methods):
         gains = [each[name] - each["plain"] for each in found if "plain" in each]
         gain = shown(gains) if gains and name != "plain" else ""
         print(f"| {name} | {shown([each[name] for each in found])} | {gain} |", flush=True)
-    print()
+    print("\nA model that is sure of no text without a label has trained on the texts with labels alone.\n")
 
 
 def accuracies(dataset, seed, args):
@@ -132,13 +132,19 @@ def train(model, texts, labels, unlabeled, name, rules, steps):
         adapt.fine_tune(model, texts, y, recipe=recipe, loss=loss, verbose=0)
     elif name in ("pseudo-labels", "self-training"):
         restart = name == "self-training"
-        adapt.self_train(model, texts, labels, unlabeled, restart=restart, recipe=recipe, verbose=0)
+        try:
+            adapt.self_train(model, texts, labels, unlabeled, restart=restart, recipe=recipe, verbose=0)
+        except ValueError as error:
+            if "sure of no text" not in str(error):
+                raise  # Otherwise, the model is what the texts with labels have made of it.
     else:
         method = adapt.VAT() if name == "VAT" else adapt.UDA(rate=0.2)
-        schedule = kt.optimizers.schedules.LinearWarmupDecay(RATE, 2 * steps)
+        epochs = -(-steps // (len(unlabeled) // BATCH))
+        steps = -(-steps // epochs)
+        schedule = kt.optimizers.schedules.LinearWarmupDecay(RATE, epochs * steps)
         optimizer = kt.optimizers.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
-        options = {"batch_size": BATCH, "steps_per_epoch": 2 * steps, "optimizer": optimizer, "verbose": 0}
-        adapt.fit_with_unlabeled(model, texts, labels, unlabeled, method=method, **options)
+        options = {"batch_size": BATCH, "epochs": epochs, "steps_per_epoch": steps, "optimizer": optimizer}
+        adapt.fit_with_unlabeled(model, texts, labels, unlabeled, method=method, verbose=0, **options)
 
 
 def load(dataset, seed, args):

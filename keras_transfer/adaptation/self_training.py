@@ -71,7 +71,7 @@ def _replaced(rows, rate, random):
     """Yields lists of words in which words with a low TF-IDF score are replaced with others whose score is low."""
     documents = {}
     for words in rows:
-        for word in set(words):
+        for word in dict.fromkeys(words):  # The order of a set differs between processes.
             documents[word] = documents.get(word, 0) + 1
     rarity = {word: np.log(len(rows) / count) for word, count in documents.items()}
     scores = [np.array([words.count(word) / len(words) * rarity[word] for word in words]) for words in rows]

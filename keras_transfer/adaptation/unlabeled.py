@@ -25,11 +25,12 @@ from keras_transfer.core.expect import (
     optional,
 )
 from keras_transfer.core.names import argument_names, check_arguments
-from keras_transfer.data import Batches, part_batches, with_placeholders
+from keras_transfer.data import Batches, WithLabeled, part_batches
+from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import encode
 from keras_transfer.layers import SequencePooling
 from keras_transfer.losses import IntegerLabelsLoss
-from keras_transfer.tasks import Head, JointLabels, Mean, MultiTask, Task, TextClassifier, TokenClassifier
+from keras_transfer.tasks import Task, TextClassifier, TokenClassifier
 from keras_transfer.training import gradient_of
 
 # === Methods ===
@@ -41,24 +42,15 @@ class UnlabeledMethod:
     annealing: str | None = None
 
     def _rows(self, task, texts, data):
-        """Returns texts as `Batches` of the unlabeled task, given them as `Batches` of the task."""
+        """Returns texts without labels as `Batches`, given them as `Batches` of the task."""
         return data
 
     def _models(self, task):
-        """Returns what answers for a text, without learning: by default, the task."""
-        return task
+        """Returns what else answers for a text: nothing but the task, by default."""
 
-    def _outputs(self, task):
-        """Returns the symbolic outputs that learn: by default, those of the task."""
-        return task.output
-
-    def _run(self, part, learn, inputs, training):
-        """Returns the logits to learn from, and those that learn, for a batch of the unlabeled task."""
-        return {"target": part.models(inputs, training=False), "outputs": learn(inputs, training=training)}
-
-    def _losses(self, target, outputs):
-        """Returns the loss of each row or token."""
-        return divergence(target, outputs)
+    def _losses(self, task, inputs):
+        """Returns the loss of each row or token of a batch, given the task as it trains."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `_losses`.")
 
 
 def divergence(target, outputs):
@@ -114,13 +106,11 @@ class UDA(UnlabeledMethod):
         changed = augment_texts(texts, self.augment, rate=self.rate, seed=self.seed)
         return part_batches((texts, changed), preprocessor=task.preprocessor, batch_size=data.options.batch_size)
 
-    def _run(self, part, learn, inputs, training):
+    def _losses(self, task, inputs):
         clean, changed = ({name: values[:, place] for name, values in inputs.items()} for place in (0, 1))
-        return {"target": part.models(clean, training=False), "outputs": learn(changed, training=training)}
-
-    def _losses(self, target, outputs):
+        target = ops.stop_gradient(task(clean, training=False))
         sure = ops.max(ops.softmax(target), axis=-1) > self.threshold
-        return ops.cast(sure, "float32") * divergence(target / self.temperature, outputs)
+        return ops.cast(sure, "float32") * divergence(target / self.temperature, task(changed, training=True))
 
 
 class AnnealedSignal(IntegerLabelsLoss):
@@ -150,8 +140,8 @@ class VAT(UnlabeledMethod):
 
     Args:
         epsilon: Float above 0. Length of the change, over all tokens of a text together. Defaults to `5.0`.
-        xi: Float above 0. Length of the random change at which the gradient is computed. `mixed_bfloat16` rounds most
-            of a short one away: use 3. Defaults to `0.1`.
+        xi: Float above 0. Length of the random change at which the gradient is computed. Much shorter ones are rounded
+            away in `mixed_bfloat16`. Defaults to `3.0`.
         power_iterations: Integer. How often the direction is improved. Defaults to `1`.
         normalized: Boolean. Whether the change of a token is multiplied by the standard deviation of its embedding, as
             if the embeddings were normalized. Defaults to `True`.
@@ -165,7 +155,7 @@ class VAT(UnlabeledMethod):
     """
 
     epsilon: float = 5.0
-    xi: float = 0.1
+    xi: float = 3.0
     power_iterations: int = 1
     normalized: bool = True
 
@@ -177,9 +167,9 @@ class VAT(UnlabeledMethod):
         expect({*task.operations} - {*upper.operations}, rule, encoder=task.encoder)
         return both, upper
 
-    def _run(self, part, learn, inputs, training):
-        both, upper = part.models
-        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in part.input}
+    def _losses(self, task, inputs):
+        both, upper = task.models
+        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in task.input}
         others, (states, target) = [*inputs.values()], both(inputs, training=False)
         fixed, target = ops.stop_gradient(states), ops.stop_gradient(target)
         real = ops.cast(inputs["padding_mask"], "float32")[..., None] if "padding_mask" in inputs else 1
@@ -191,10 +181,10 @@ class VAT(UnlabeledMethod):
         def distance(change):
             return ops.sum(divergence(target, changed(fixed, change, False)))
 
-        direction = real * keras.random.normal(ops.shape(states), dtype="float32", seed=part.noise)
+        direction = real * keras.random.normal(ops.shape(states), dtype="float32", seed=task.noise)
         for _ in range(self.power_iterations):
             direction = ops.stop_gradient(gradient_of(distance, scaled(direction, self.xi)))
-        return {"target": target, "outputs": changed(states, scaled(direction, self.epsilon), training)}
+        return divergence(target, changed(states, scaled(direction, self.epsilon), True))
 
 
 def with_hidden_states(task):
@@ -238,7 +228,7 @@ class CVT(UnlabeledMethod):
     layers: Sequence | None = None
     directions: bool = False
 
-    def _outputs(self, task):
+    def _models(self, task):
         encoded, of_words = with_hidden_states(task), len(task.output.shape) == 3
         states = encoded.hidden_states
         layers = range(1, len(states) - 1) if self.layers is None else self.layers
@@ -257,48 +247,54 @@ class CVT(UnlabeledMethod):
         for name, view in views.items():
             if not of_words:
                 view = SequencePooling("mean", name=f"{name}_pooling")(view, padding_mask=encoded.mask)
-            heads[name] = keras.layers.Dense(task.output.shape[-1], dtype="float32", name=f"{name}_logits")(view)
-        return heads
+            heads[name] = keras.layers.Dense(task.output.shape[-1], dtype="float32", name=f"{name}_logits")
+            views[name] = heads[name](view)
+        task.further_heads = tuple(heads.values())
+        return keras.Model(task.input, views)
 
-    def _losses(self, target, outputs):
-        return sum(divergence(target, view) for view in outputs.values())
-
-
-# === The unlabeled task ===
-
-
-class Unlabeled(Task):
-    """A task over the layers of another one, which learns from its answers for texts without labels."""
-
-    def __init__(self, task, method):
-        labels = Agreement(method, len(task.output.shape) == 3)
-        super().__init__(task.encoder, copy.copy(task.reader), Head(method._outputs(task), labels), inputs=task.input)
-        object.__setattr__(self, "models", method._models(task))  # Keras must not train what only answers.
-        self.method, self.noise = method, keras.random.SeedGenerator()
-
-    def call(self, inputs, training=None, mask=None):
-        return self.method._run(self, super().call, inputs, training)
+    def _losses(self, task, inputs):
+        inputs = {name: inputs[name] for name in task.input}
+        target = ops.stop_gradient(task(inputs, training=False))
+        return sum(divergence(target, view) for view in task.models(inputs, training=True).values())
 
 
-class Agreement(JointLabels):
-    """The loss of a method, for rows without labels, or with those of words, of which only the places count."""
+# === The step ===
 
-    optional = True
 
-    def __init__(self, method, of_words):
-        self.method, self.of_words = method, of_words
+class WithUnlabeled(Task):
+    """A task over the layers of another one, which also has the loss of a method for the texts without labels.
 
-    def targets(self, data, task):
-        return data if data.has_labels else with_placeholders(data)
+    It saves the other task, which is what has learned.
+    """
 
-    def means(self, x, y, y_pred, sample_weight):
-        losses = self.method._losses(ops.stop_gradient(y_pred["target"]), y_pred["outputs"])
-        counts = ops.cast(ops.convert_to_tensor(y) >= 0, losses.dtype) if self.of_words else ops.ones_like(losses)
-        count = ops.maximum(ops.sum(counts), 1)
-        return [Mean(ops.sum(losses * counts) / count, count)]
+    def __init__(self, task, method, weight):
+        options = {"inputs": task.input, "scalar_mix": task.scalar_mix}
+        super().__init__(task.encoder, copy.copy(task.reader), task.heads["head"], **options)
+        self.method, self.weight, self.noise = method, weight, keras.random.SeedGenerator()
+        self.unlabeled_loss = keras.metrics.Mean("unlabeled_loss")
+        object.__setattr__(self, "task", task)  # Keras must not track what has the same layers.
+        object.__setattr__(self, "models", method._models(self))
 
-    def update_metrics(self, x, y, y_pred, sample_weight):
-        pass
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if "unlabeled" not in x:
+            return loss
+        inputs, *labels = x["unlabeled"]
+        losses = self.method._losses(self, inputs)
+        counts = ops.cast(labels[0] >= 0, losses.dtype) if labels else ops.ones_like(losses)  # Words have places.
+        found = ops.sum(losses * counts) / ops.maximum(ops.sum(counts), 1)
+        self.unlabeled_loss.update_state(ops.stop_gradient(found))
+        return loss + self.weight * found
+
+    def evaluate(self, *args, **kwargs):
+        found = super().evaluate(*args, **kwargs)
+        return {name: value for name, value in found.items() if name != self.unlabeled_loss.name}
+
+    def save(self, *args, **kwargs):
+        self.task.save(*args, **kwargs)
+
+    def save_weights(self, *args, **kwargs):
+        self.task.save_weights(*args, **kwargs)
 
 
 @expects(
@@ -306,6 +302,7 @@ class Agreement(JointLabels):
     method=instance_of(UnlabeledMethod, "`UDA()`, `VAT()` or `CVT()`"),
     weight=number(0),
     epochs=integer(1),
+    steps_per_epoch=optional(integer(1)),
 )
 def fit_with_unlabeled(
     task: Task,
@@ -315,10 +312,10 @@ def fit_with_unlabeled(
     *,
     method: UnlabeledMethod,
     weight: float = 1.0,
-    sampling: str | float = "equal",
     sample_weight: Any = None,
     validation_data: Any = None,
     epochs: int = 1,
+    steps_per_epoch: int | None = None,
     batch_size: int | None = None,
     optimizer: Any = "auto",
     loss: Any = "auto",
@@ -327,9 +324,9 @@ def fit_with_unlabeled(
 ) -> keras.callbacks.History:
     """Trains a classifier on texts with labels and on texts without, whose loss is how far two answers differ.
 
-    It compiles and fits a `tasks.MultiTask` of the task and of one without labels over the same layers. A step has a
-    batch of one of the two, in random order. The answer to learn from is that of the task without dropout, and has no
-    gradient. The task itself is not compiled.
+    Each step has a batch of both kinds, and the sum of both losses. The answer to learn from is that of the task
+    without dropout, and has no gradient. An epoch reads each text without a label once. The texts with labels begin
+    again when all were read. The task itself is not compiled. Callbacks such as `ModelCheckpoint` save it.
 
     Args:
         task: `TextClassifier` of one class for each text, or `TokenClassifier` without `crf`.
@@ -339,24 +336,24 @@ def fit_with_unlabeled(
             `x`, such as for SiFT.
         method: `UDA`, `VAT` or `CVT`.
         weight: Float of at least 0. Factor of the loss of texts without labels. Defaults to `1.0`.
-        sampling: How often a batch has labels, as for `tasks.MultiTask`. Defaults to `"equal"`, half of them.
         sample_weight: Array of floats. Weights of the texts with labels. Defaults to `None`.
         validation_data: Tuple `(texts, labels)`, to evaluate after each epoch. Defaults to `None`.
         epochs: Integer. Number of epochs. Defaults to `1`.
-        batch_size: Integer. Number of texts in a batch of either kind. Defaults to `None`, for 32.
+        steps_per_epoch: Integer. Number of batches in an epoch. Defaults to `None`, for all texts without labels.
+        batch_size: Integer. Number of texts of each kind in a batch. Defaults to `None`, for 32.
         optimizer: Keras optimizer, or its name. Defaults to `"auto"`, as for `Task.compile`.
         loss: Loss of the labels. Defaults to `"auto"`, the loss of the task.
         metrics: List of metrics of the labels. Defaults to `"auto"`, the metrics of the task.
-        **kwargs: Other arguments of `tasks.MultiTask.fit`, such as `callbacks` and `steps_per_epoch`, by default the
-            number of batches of all texts.
+        **kwargs: Other arguments of `fit`, such as `callbacks` and `verbose`.
 
     Returns:
-        Keras's `History`, with `labeled_loss`, `labeled_accuracy` and `unlabeled_loss` over their own batches.
+        Keras's `History`. `loss` is the sum of both, and `unlabeled_loss` the second one without its `weight`.
 
     Raises:
-        ValueError: If the task has `multi_label`, `siamese`, `windows` or `crf`; if data is not in memory, or
-            `unlabeled` has another form than `x`; if `UDA` gets pairs or words; if the encoder does not fit `VAT` or
-            the layers of `CVT`; or if `annealing` is combined with another loss.
+        ValueError: If the task has `multi_label`, `siamese`, `windows` or `crf`, or is on several devices; if data is
+            not in memory, or `unlabeled` has another form than `x`; if `steps_per_epoch` is more than all batches; if
+            `UDA` gets pairs or words; if the encoder does not fit `VAT` or the layers of `CVT`; or if `annealing` is
+            combined with another loss.
 
     Example:
     ```python
@@ -383,16 +380,18 @@ def fit_with_unlabeled(
     rule = "`x` and `unlabeled` must be in memory, and both single texts, both pairs, or both sentences."
     kinds = {"x": data.kind, "unlabeled": rows.kind} if all(isinstance(part, Batches) for part in (data, rows)) else {}
     expect(kinds and len({*kinds.values()}) == 1, rule, **(kinds or {"x": x, "unlabeled": unlabeled}))
-    rows = method._rows(task, texts, rows)
-
-    labeled = task.over(task.input, task.output, task.reader, task.name)  # The user's task keeps what it has compiled.
-    tasks = {"labeled": labeled, "unlabeled": Unlabeled(labeled, method)}
-    model = MultiTask(task.encoder, tasks, sampling=sampling, loss_weights={"unlabeled": weight})
+    rule = "Texts without labels train on one device."
+    expect(replicas_of(task)[0] == 1, rule, replicas=replicas_of(task)[0])
+    both = WithLabeled(method._rows(task, texts, rows), data)
+    if steps_per_epoch is not None:
+        rule = "`steps_per_epoch` must be at most the number of batches of texts without labels. Use more `epochs`."
+        expect(steps_per_epoch <= len(both), rule, steps_per_epoch=steps_per_epoch, batches=len(both))
+        both = both.take(steps_per_epoch)
+    model = WithUnlabeled(task, method, weight)
     if method.annealing is not None:
         expect(loss == "auto", "`annealing` of `UDA` has a loss of its own. Leave `loss` out.", loss=loss)
-        loss = AnnealedSignal(method.annealing, epochs * (kwargs.get("steps_per_epoch") or len(data) + len(rows)))
-    model.compile(optimizer, {"labeled": loss}, {"labeled": metrics})
+        loss = AnnealedSignal(method.annealing, epochs * len(both))
+    model.compile(optimizer, loss, metrics)
     if method.annealing is not None:
         loss.iterations = model.optimizer.iterations
-    validation_data = None if validation_data is None else {"labeled": validation_data}
-    return model.fit({"labeled": data, "unlabeled": rows}, epochs=epochs, validation_data=validation_data, **kwargs)
+    return model.fit(both, epochs=epochs, validation_data=validation_data, **kwargs)

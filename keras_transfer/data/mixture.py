@@ -1,10 +1,11 @@
-"""Batches of several datasets in one order, each of which comes from one of them."""
+"""Batches of several datasets in one order, which come from one of them each, or from two."""
 
 import bisect
 
 import numpy as np
 
 from keras_transfer.core.expect import Rule, expect, number
+from keras_transfer.data.batching import Batches
 from keras_transfer.data.source import Source
 
 _EXPONENTS = {"proportional": 1.0, "square_root": 0.5, "equal": 0.0}
@@ -154,3 +155,43 @@ def _endless(name, stream):
             yield item
         rule = "The loader yields its batches only once, and they do not suffice. Pass fewer `steps_per_epoch`."
         expect(item is not None, rule, task=name)
+
+
+class WithLabeled(Batches):
+    """Batches of rows without labels, each with a batch of rows that have labels.
+
+    The latter begin again in another order when all were read. Their rows are random, and not of similar length, since
+    batches of few rows would otherwise be the same in each epoch, with the classes of short texts in one of them.
+
+    Items are `({..., "unlabeled": (inputs, ...)}, labels, ...)`, with the inputs of the rows with labels.
+
+    Args:
+        rows: `Batches` of the rows without labels. Labels only mark the places that words have.
+        labeled: `Batches` of the others.
+    """
+
+    has_labels = True
+
+    def __init__(self, rows, labeled):
+        super().__init__(rows.inputs, rows.labels, None, rows.options, None, rows.contents)
+        self.labeled = labeled.few_lengths()  # A step may be compiled for each pair of lengths.
+
+    def _item(self, index):
+        unlabeled, (seed, epoch), data = super()._item(index), self._random_state(), self.labeled
+        count = len(data.real)
+        size = min(data.options.batch_size, count)
+        begin = (epoch * len(self.planned()) + self._position.first + index) * size
+        rounds = range(begin // count, (begin + size - 1) // count + 1)
+        order = np.concatenate([np.random.default_rng([seed, number]).permutation(count) for number in rounds])
+        rows = order[begin % count :][:size]
+        length = data.options.lengths[np.searchsorted(data.options.lengths, data.real[rows].max())]
+        inputs, *labels = data.pinned([(length, rows)])[0]
+        return {**inputs, "unlabeled": unlabeled}, *labels
+
+    @property
+    def spec(self):
+        (inputs, *_), (own, *labels) = super().spec, self.labeled.spec
+        return {**own, "unlabeled": inputs["unlabeled"]}, *labels
+
+    def digest(self):
+        return [super().digest(), self.labeled.digest()]

@@ -16,8 +16,9 @@ from keras_transfer.adaptation import (
     self_train,
 )
 from keras_transfer.adaptation.self_training import confident
-from keras_transfer.adaptation.unlabeled import AnnealedSignal, Unlabeled
+from keras_transfer.adaptation.unlabeled import AnnealedSignal, WithUnlabeled
 from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.data import WithLabeled
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.tasks import TextClassifier, TextRegressor, TokenClassifier
 from keras_transfer.text import ElmoPreprocessor
@@ -55,7 +56,7 @@ def tagger(**options):
 
 def elmo_tagger():
     keras.utils.set_random_seed(0)
-    encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
+    encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16, dropout=0.0)
     for number, weight in enumerate(encoder.weights):
         weight.assign(keras.random.normal(weight.shape, stddev=0.5, seed=number))
     return TokenClassifier(encoder, ElmoPreprocessor(), label_names=NAMES)
@@ -75,16 +76,22 @@ def divergence(target, own):
     return np.sum(p * np.log(p / q), axis=-1)
 
 
-def loss_of(task, method, texts=MORE, optimizer=None):
-    """The loss of one step of the unlabeled task alone, over all texts."""
-    data = task.dataset(texts, task.labels.placeholders(texts), batch_size=len(texts))
-    part = Unlabeled(task, method)
-    part.compile(optimizer or keras.optimizers.SGD(0.0))
-    return part.fit(method._rows(task, texts, data), verbose=0).history["loss"][0]
+def one_step(model, texts=MORE, rate=0.0, sample_weight=None):
+    """The history of one step with all texts."""
+    rows = model.task.dataset(texts, model.task.labels.placeholders(texts), batch_size=len(texts))
+    labeled = model.task.dataset(TEXTS, LABELS, sample_weight, batch_size=4)
+    data = WithLabeled(model.method._rows(model.task, texts, rows), labeled)
+    data.seed = 0
+    model.compile(keras.optimizers.SGD(rate))
+    return model.fit(data, verbose=0).history
+
+
+def loss_of(task, method):
+    return one_step(WithUnlabeled(task, method, weight=1.0))["unlabeled_loss"][0]
 
 
 def train(task, method, texts=TEXTS, labels=LABELS, more=MORE, **options):
-    options = {"batch_size": 4, "steps_per_epoch": 3, "optimizer": keras.optimizers.SGD(0.1), "verbose": 0, **options}
+    options = {"batch_size": 4, "optimizer": keras.optimizers.SGD(0.1), "verbose": 0, **options}
     return fit_with_unlabeled(task, texts, labels, more, method=method, **options)
 
 
@@ -151,44 +158,43 @@ def test_a_gradient_within_a_step_is_that_of_the_function():
 @pytest.mark.core
 def test_the_views_of_cvt_learn_and_the_layers_above_them_do_not_move(eagerly):
     task = classifier()
-    part = Unlabeled(task, CVT())
-    inputs = task.reader.in_one_batch(MORE)
-    part.compile(keras.optimizers.SGD(0.1))
-    view = ops.convert_to_numpy(part(inputs)["outputs"]["layer_1"])
-    expected = divergence(task.predict(MORE, verbose=0), view).mean()
     groups = {"below": task.encoder.blocks[0], "above": task.encoder.blocks[1], "head": task.get_layer("logits")}
     before = {name: weights_of(layer) for name, layer in groups.items()}
-    history = part.fit(task.dataset(MORE, batch_size=4), verbose=0).history
-    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+    model, inputs = WithUnlabeled(task, CVT(), weight=1.0), task.reader.in_one_batch(MORE)
+    expected = divergence(task.predict(MORE, verbose=0), model.models(inputs)["layer_1"]).mean()
+    history = one_step(model, rate=0.1, sample_weight=np.zeros(4))
+    assert history["unlabeled_loss"][0] == history["loss"][0] == pytest.approx(expected, rel=1e-5)
     moved = {name: tiny.difference(weights_of(layer), before[name]) for name, layer in groups.items()}
     assert moved["below"] > 0 and moved["above"] == moved["head"] == 0
 
 
 def test_the_views_of_a_bidirectional_lstm_are_both_directions_and_the_words_before_and_after(eagerly):
     task = elmo_tagger()
-    part, width = Unlabeled(task, CVT(directions=True)), task.encoder.projection_dim
-    inputs, labels = task.dataset(WORDS, [[0] * len(row) for row in WORDS], batch_size=4)[0]
+    method, width = CVT(directions=True), task.encoder.projection_dim
+    model = WithUnlabeled(task, method, weight=1.0)
+    inputs, labels = task.dataset(WORDS, task.labels.placeholders(WORDS), batch_size=4)[0]
     inputs = {name: ops.convert_to_tensor(values) for name, values in inputs.items()}
-    found = part(inputs)
-    views = {name: ops.convert_to_numpy(view) for name, view in found["outputs"].items()}
+    views = {name: ops.convert_to_numpy(view) for name, view in model.models(inputs).items()}
     assert list(views) == ["forward_1", "backward_1", "future_1", "past_1"]
-    target, real = ops.convert_to_numpy(found["target"]), np.asarray(labels) >= 0
+    target, real = ops.convert_to_numpy(task(inputs)), np.asarray(labels) >= 0
     expected = sum(divergence(target, view)[real].mean() for view in views.values())
-    assert float(part.compute_loss(inputs, labels, found)) == pytest.approx(expected, rel=1e-5)
+    x, y = {**inputs, "unlabeled": (inputs, labels)}, ops.convert_to_tensor(labels)
+    model.compile(keras.optimizers.SGD(0.0))
+    model.compute_loss(x, y, model(inputs))
+    assert float(model.unlabeled_loss.result()) == pytest.approx(expected, rel=1e-5)
     states = ops.convert_to_numpy(keras.Model(task.encoder.input, task.encoder.hidden_states[1])(inputs))
     before = np.pad(states[:, :-1, :width], [(0, 0), (1, 0), (0, 0)])
     after = np.pad(states[:, 1:, width:], [(0, 0), (0, 1), (0, 0)])
     for name, view in {"future_1": before, "past_1": after}.items():
-        kernel, bias = weights_of(part.get_layer(f"{name}_logits"))
+        kernel, bias = weights_of(model.models.get_layer(f"{name}_logits"))
         np.testing.assert_allclose(views[name], view @ kernel + bias, atol=1e-6)
 
 
 def test_the_lower_lstm_of_a_tagger_learns_from_views(eagerly):
     task = elmo_tagger()
-    part, blocks = Unlabeled(task, CVT(directions=True)), task.encoder.blocks
-    part.compile(keras.optimizers.SGD(0.1))
+    blocks = task.encoder.blocks
     before = [[weights_of(lstm) for lstm in block] for block in blocks]
-    part.fit(task.dataset(WORDS, task.labels.placeholders(WORDS), batch_size=4), verbose=0)
+    train(task, CVT(directions=True), WORDS, task.labels.placeholders(WORDS), WORDS, sample_weight=np.zeros(4))
     moved = [[tiny.difference(weights_of(lstm), own) for lstm, own in zip(*pair)] for pair in zip(blocks, before)]
     assert min(moved[0]) > 0 and max(moved[1]) == 0
 
@@ -197,16 +203,54 @@ def test_the_lower_lstm_of_a_tagger_learns_from_views(eagerly):
 
 
 @pytest.mark.core
+def test_a_step_follows_the_sum_of_both_gradients_at_the_same_weights(eagerly):
+    def change(weight):
+        task = of_vectors()
+        before = weights_of(task)
+        train(task, VAT(), weight=weight, optimizer=keras.optimizers.SGD(1.0))
+        return [new - old for new, old in zip(weights_of(task), before)]
+
+    alone = of_vectors()
+    before = weights_of(alone)
+    alone.compile(keras.optimizers.SGD(1.0))
+    alone.train_on_batch(TEXTS, LABELS)
+    of_labels, once, twice = change(0.0), change(1.0), change(2.0)
+    assert tiny.difference(of_labels, [new - old for new, old in zip(weights_of(alone), before)]) < 1e-6
+    assert tiny.difference(once, of_labels) > 1e-3
+    for own, one, two in zip(of_labels, once, twice):
+        np.testing.assert_allclose(two - own, 2 * (one - own), atol=1e-6)
+
+
+@pytest.mark.core
+def test_rows_with_labels_are_read_equally_often_in_other_batches_each_time():
+    task = of_vectors()
+    texts = ["good " * length for length in range(1, 11)]
+    labeled = task.dataset(texts, ["good", "bad"] * 5, batch_size=4, shuffle=True)
+    labeled = labeled.replace(labels=np.arange(10))
+    keras.utils.set_random_seed(0)
+    data = WithLabeled(task.dataset(MORE * 5, batch_size=4, shuffle=True), labeled)
+    batches = []
+    for epoch in range(6):
+        data.epoch = epoch
+        batches += [data[index] for index in range(len(data))]
+    rows = [labels.tolist() for _, labels in batches]
+    assert np.bincount(np.ravel(rows)).tolist() == [12] * 10
+    assert len({tuple(sorted(batch)) for batch in rows}) > 20
+    for (inputs, _), batch in zip(batches, rows):
+        assert inputs["padding_mask"].sum(axis=1).tolist() == labeled.real[batch].tolist()
+
+
+@pytest.mark.core
 @pytest.mark.parametrize("method", [UDA(threshold=0.0, annealing="linear", seed=0), VAT(), CVT([0])], ids=repr)
 def test_a_run_has_the_metrics_of_both_kinds_of_texts_and_the_task_is_whole_afterwards(method, tmp_path, eagerly):
     task = of_vectors()
-    before, fitted = weights_of(task), train(task, method, epochs=2, validation_data=(MORE, LABELS))
-    names = {"loss", "labeled_loss", "labeled_accuracy", "unlabeled_loss"}
-    assert fitted.history.keys() == names | {"val_loss", "val_labeled_loss", "val_labeled_accuracy"}
+    before = weights_of(task)
+    save = keras.callbacks.ModelCheckpoint(tmp_path / "task.keras")
+    fitted = train(task, method, epochs=2, validation_data=(MORE, LABELS), callbacks=[save])
+    assert fitted.history.keys() == {"loss", "accuracy", "unlabeled_loss", "val_loss", "val_accuracy"}
     assert np.isfinite(fitted.history["unlabeled_loss"]).all() and not task.compiled
     after = weights_of(task)
     assert len(after) == len(before) and tiny.difference(after, before) > 0
-    task.save(tmp_path / "task.keras")
     loaded = keras.saving.load_model(tmp_path / "task.keras")
     assert [weight.path for weight in loaded.weights] == [weight.path for weight in task.weights]
     np.testing.assert_allclose(loaded.predict(MORE, verbose=0), task.predict(MORE, verbose=0), atol=1e-6)
@@ -232,14 +276,14 @@ def test_pairs_of_texts_may_have_no_labels(eagerly):
 def test_a_run_that_is_resumed_reaches_the_same_weights(tmp_path, eagerly):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            if self.model.optimizer.iterations == 3:
+            if self.model.optimizer.iterations == 4:
                 raise KeyboardInterrupt
 
     def run(folder, *callbacks):
         task = of_vectors(dropout=0.3)
         callbacks = [*callbacks, TrainingCheckpoint(tmp_path / folder, save_every=1)]
         options = {"callbacks": callbacks, "optimizer": keras.optimizers.Adam(0.01), "epochs": 2}
-        train(task, VAT(), **options)
+        train(task, VAT(), more=MORE * 3, **options)
         return weights_of(task)
 
     expected = run("whole")
@@ -318,6 +362,13 @@ def test_words_are_dropped_at_a_rate_and_a_text_keeps_one_at_least():
 
 
 @pytest.mark.core
+def test_a_seed_replaces_the_same_words_in_every_process():
+    texts = ["the king of the town", "the mill of a town", "a bell of the king"]
+    found = augment_texts(texts, "tf_idf", rate=0.5, seed=0)
+    assert found == ["a king of of town", "the mill of of town", "the bell the of of"]
+
+
+@pytest.mark.core
 def test_words_with_the_highest_score_stay_and_are_never_inserted():
     texts = [f"the {word} of the town" for word in ("king", "mill", "end", "bell")] * 50 + ["zebra zebra zebra"]
     found = [text.split() for text in augment_texts(texts, "tf_idf", rate=0.4, seed=0)]
@@ -334,6 +385,7 @@ test_a_mistake_is_one_clear_error = check_errors(
         "both single texts ... x='texts', unlabeled='pairs'",
     ),
     (lambda: train(classifier(), UDA(), (TEXTS, MORE), LABELS, (MORE, MORE)), "Only single texts can be augmented"),
+    (lambda: train(of_vectors(), VAT(), steps_per_epoch=2), "Use more `epochs` ... steps_per_epoch=2, batches=1"),
     (lambda: train(of_vectors(), UDA(["a"])), "one text for each text ... texts=4, augment=1"),
     (lambda: train(tagger(), UDA(), WORDS, [["good"] * len(row) for row in WORDS], WORDS), "Use `VAT` or `CVT`"),
     (
