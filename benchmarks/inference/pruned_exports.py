@@ -4,8 +4,9 @@
     python -m benchmarks.fine_tuning.pruning --data-dir DIR --results pruning --seeds 1 --exports made
     python -m benchmarks.inference.pruned_exports --exports made/trec6
 
-All contenders compute logits of the same 1 and 32 packaged questions in one thread. `whole` and `pruned` are
-SavedModels that accept ids. `small` is the pruned model with the vocabulary of the dataset, for LiteRT in 8 bits.
+All contenders compute logits of the same 1 and 32 packaged questions, padded to the longest, in one thread. `whole` and
+`pruned` are SavedModels that accept ids. `small` is the pruned model with the vocabulary of the dataset, for LiteRT in
+8 bits.
 """
 
 import pathlib
@@ -29,7 +30,13 @@ def savedmodel(name):
 
         served = tf.saved_model.load(f"{exports}/{name}")
         preprocessor = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2).preprocessor
-        return by_size(preprocessor, lambda ids: served.signatures["tokens"](**ids), tf.constant)
+
+        def encode(texts):
+            ids = preprocessor(texts)
+            longest = int(np.sum(ids["padding_mask"], axis=1).max())
+            return {name: values[:, :longest] for name, values in ids.items()}
+
+        return by_size(encode, lambda ids: served.signatures["tokens"](**ids), tf.constant)
 
     return contender
 

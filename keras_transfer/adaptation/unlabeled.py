@@ -116,9 +116,9 @@ class UDA(UnlabeledMethod):
 class AnnealedSignal(IntegerLabelsLoss):
     """Cross-entropy of the texts of a batch whose label is not more probable than a threshold, which rises to 1."""
 
-    def __init__(self, schedule, steps, **kwargs):
+    def __init__(self, schedule, iterations, steps, **kwargs):
         super().__init__(**kwargs)
-        self.schedule, self.steps, self.iterations = schedule, steps, 0
+        self.schedule, self.iterations, self.steps = schedule, iterations, steps
 
     def of_one_hot(self, y_true, y_pred):
         done = ops.cast(self.iterations, "float32") / self.steps
@@ -271,6 +271,9 @@ class WithUnlabeled(Task):
         options = {"inputs": task.input, "scalar_mix": task.scalar_mix}
         super().__init__(task.encoder, copy.copy(task.reader), task.heads["head"], **options)
         self.method, self.weight, self.noise = method, weight, keras.random.SeedGenerator()
+        self.iterations = keras.Variable(
+            0, dtype="int32", trainable=False, name="iterations"
+        )  # JAX hides an optimizer's.
         self.unlabeled_loss = keras.metrics.Mean("unlabeled_loss")
         object.__setattr__(self, "task", task)  # Keras must not track what has the same layers.
         object.__setattr__(self, "models", method._models(self))
@@ -284,6 +287,7 @@ class WithUnlabeled(Task):
         counts = ops.cast(labels[0] >= 0, losses.dtype) if labels else ops.ones_like(losses)  # Words have places.
         found = ops.sum(losses * counts) / ops.maximum(ops.sum(counts), 1)
         self.unlabeled_loss.update_state(ops.stop_gradient(found))
+        self.iterations.assign(self.iterations + 1)
         return loss + self.weight * found
 
     def evaluate(self, *args, **kwargs):
@@ -390,8 +394,6 @@ def fit_with_unlabeled(
     model = WithUnlabeled(task, method, weight)
     if method.annealing is not None:
         expect(loss == "auto", "`annealing` of `UDA` has a loss of its own. Leave `loss` out.", loss=loss)
-        loss = AnnealedSignal(method.annealing, epochs * len(both))
+        loss = AnnealedSignal(method.annealing, model.iterations, epochs * len(both))
     model.compile(optimizer, loss, metrics)
-    if method.annealing is not None:
-        loss.iterations = model.optimizer.iterations
     return model.fit(both, epochs=epochs, validation_data=validation_data, **kwargs)
