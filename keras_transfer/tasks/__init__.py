@@ -8,7 +8,7 @@ from keras_transfer.tasks.bidirectional_lm import BidirectionalLM
 from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.class_labels import ClassNames, MultiHot
 from keras_transfer.tasks.dialogue_model import DialogueModel
-from keras_transfer.tasks.labels import JointLabels, Labels, Mean, Places
+from keras_transfer.tasks.labels import Labels, Places
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.multi_task import MultiTask
 from keras_transfer.tasks.multiple_choice import MultipleChoice
