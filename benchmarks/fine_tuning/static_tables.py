@@ -9,7 +9,7 @@ distills the same encoder with that library and trains its `StaticModelForClassi
 the table, and learns from the encoder that was fine-tuned on the same 1,024 texts and answers up to 20,000 further
 training texts without their labels; later runs read these answers. `transformers` fine-tunes the encoder for three
 epochs, as in `real_data.py`. Each run has its own process, and its seed is the round.
-`--torch-python` is a Python with `model2vec[distill,train]`, which requires an older Transformers.
+`--torch-python` is a Python with `model2vec[distill,train,quantization]`, which requires an older Transformers.
 """
 
 import itertools

@@ -6,7 +6,7 @@
 All contenders accept the packaged questions as strings, one or 2,048 at a time, and compute in one thread. `static` and
 `encoder` are LiteRT exports with their `predict.py`. `savedmodel` is the same classifier as `static` behind a
 `Predictor`, and tokenizes in TensorFlow; `convolutions` is that of `static_tables.py taught`, also as a SavedModel.
-`model2vec` requires `pip install model2vec[distill,train]`.
+`model2vec` requires `pip install model2vec[distill,train,quantization]`.
 """
 
 import importlib
