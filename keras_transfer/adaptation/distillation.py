@@ -18,6 +18,7 @@ from keras_transfer.adaptation.distillation_signals import (
     divergence_of_top,
     top_probabilities,
 )
+from keras_transfer.adaptation.ensembles import Ensemble
 from keras_transfer.adaptation.pruning import prune
 from keras_transfer.core.expect import (
     FRACTION,
@@ -35,7 +36,7 @@ from keras_transfer.data import UNUSED, Batches, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import Encoder, encode
 from keras_transfer.losses import DistillationLoss
-from keras_transfer.tasks import Head, Task, TextRegressor
+from keras_transfer.tasks import Head, Task, TextRegressor, check_kind, kind_of
 from keras_transfer.training import or_schedule
 
 _TASK = instance_of(Task, "a task, such as a `TextClassifier`")
@@ -147,7 +148,8 @@ def distill(
     Raises:
         ValueError: If the student and the teacher share weights, or are on several devices; if they have several heads,
             different classes, outputs of different sizes, or outputs of different tokens; if one has `crf=True` and
-            `alpha` is not 0; if texts are not in memory; if a signal has a layer that does not exist, or needs the same
+            `alpha` is not 0; if the teacher was trained on pairs and the texts are single, or vice versa; if there are
+            no texts, or not in memory; if a signal has a layer that does not exist, or needs the same
             tokens or as many heads; or if `folder` contains something else.
 
     Example:
@@ -274,11 +276,18 @@ def _filled(labels, texts, validation_data, student):
 def _read(student, teacher, texts, labels, sample_weight, batch_size, shuffle):
     """Returns texts as `Batches` of the student, and as `Batches` of the teacher."""
     options = {"batch_size": batch_size, "shuffle": shuffle}
-    data = student.dataset(texts, labels, sample_weight, **options), teacher.dataset(texts, batch_size=batch_size)
-    rule = "`texts` must be in memory: a list of texts, or a tuple of two lists for pairs."
+    data = student.dataset(texts, labels, sample_weight, **options), _read_by(teacher, texts, batch_size)
+    rule = "`texts` must be in memory, and not empty: a list of texts, or a tuple of two lists for pairs."
     expect(all(isinstance(each, Batches) for each in data), rule, texts=texts)
     rule = "The texts of a row must be encoded together. Pass single texts, or use tasks without `siamese`."
     expect(all(each.kind != "parts" for each in data), rule, texts=texts)
+    return data
+
+
+def _read_by(teacher, texts, batch_size):
+    """Returns texts as data of a teacher, which must be trained on texts of this kind."""
+    data = teacher.dataset(texts, batch_size=batch_size)
+    check_kind(teacher, kind_of(teacher, data), teacher.fitted_on)
     return data
 
 
@@ -390,17 +399,24 @@ def _weights(data, heads, known, of_tokens):
 # === Margins ===
 
 
+def _are_triplets(value):
+    """Returns whether a value is a tuple of three columns of equally many texts, at least one."""
+    columns = value if isinstance(value, tuple) and len(value) == 3 else ("", "", "")
+    are_lists = all(hasattr(column, "__len__") and not isinstance(column, str) for column in columns)
+    return are_lists and len(columns[0]) == len(columns[1]) == len(columns[2]) > 0
+
+
 @expects(
-    teacher=instance_of(TextRegressor, "a `TextRegressor`"),
+    teacher=instance_of((TextRegressor, Ensemble), "a `TextRegressor`, or an `Ensemble` of them"),
     triplets=Rule(
-        "a tuple of three lists of texts, `(queries, positives, negatives)`",
-        lambda value: isinstance(value, tuple) and len({*map(len, value)}) == 1 and len(value) == 3,
-        ((["a"], ["b"]), (["a"], ["b"], [])),
+        "a tuple of three lists of equally many texts, `(queries, positives, negatives)`",
+        _are_triplets,
+        ((["a"], ["b"]), (["a"], ["b"], []), ([], [], []), ("a", "b", "c"), (1, 2, 3)),
     ),
     batch_size=integer(1),
 )
 def teacher_margins(
-    teacher: TextRegressor,
+    teacher: Task,
     triplets: tuple,
     *,
     batch_size: int | None = None,
@@ -413,7 +429,7 @@ def teacher_margins(
     but too slow to search with. It runs once for each pair.
 
     Args:
-        teacher: `TextRegressor` with one target, the score of a pair, which is trained already.
+        teacher: `TextRegressor` with one target, the score of a pair, or `Ensemble` of several. It is trained already.
         triplets: Tuple `(queries, positives, negatives)` of lists of texts, as for the `fit` of the student.
         batch_size: Integer. Number of pairs in a batch. Defaults to `None`, for 32.
         folder: String or path. Folder for the scores. A later call with the same teacher and texts reads them, or
@@ -424,8 +440,9 @@ def teacher_margins(
         Float array `[rows]`. Scores of `(query, positive)` minus scores of `(query, negative)`.
 
     Raises:
-        ValueError: If the teacher has several targets, `windows` or `siamese=True`, or was trained on single texts, if
-            the texts are not in memory, or if `folder` contains something else.
+        ValueError: If the teacher has several targets, `windows` or `siamese=True`, was trained on single texts, or is
+            on several devices, if `triplets` are not three lists of equally many texts, or if `folder` contains
+            something else.
 
     Example:
     ```python
@@ -439,11 +456,13 @@ def teacher_margins(
 
     Source: https://arxiv.org/abs/2010.02666
     """
-    received = {"num_targets": teacher.num_targets, "windows": teacher.windows, "siamese": teacher.siamese}
+    expect(replicas_of(teacher)[0] == 1, "`teacher` must be on one device.", replicas=replicas_of(teacher)[0])
+    windows, outputs = getattr(teacher, "windows", None), teacher.output.shape[-1]
     rule = "`teacher` must have one target, and read both texts together."
-    expect([*received.values()] == [1, None, False], rule, **received)
+    fits = (outputs, windows, teacher.siamese) == (1, None, False)
+    expect(fits, rule, num_targets=outputs, windows=windows, siamese=teacher.siamese)
     queries, positives, negatives = map(list, triplets)
-    pairs = teacher.dataset((2 * queries, positives + negatives), batch_size=batch_size)
+    pairs = _read_by(teacher, (2 * queries, positives + negatives), batch_size)
     scores = store_rows(teacher, pairs, fingerprint_of_teacher(teacher, teacher), folder, verbose=verbose)
     return np.subtract(*np.split(np.asarray(scores)[:, 0], 2))
 

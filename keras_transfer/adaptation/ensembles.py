@@ -22,6 +22,7 @@ from keras_transfer.tasks import (
     TextReader,
     TextRegressor,
     config_of_tasks,
+    config_with_adapters,
     encode_parts,
     encode_texts,
     tasks_from_config,
@@ -253,7 +254,7 @@ class _Member(keras.layers.Layer):
         return keras.KerasTensor(self.task.output.shape, "float32")
 
     def get_config(self):  # Stored outputs ask what the ensemble computes.
-        return {"task": keras.saving.serialize_keras_object(self.task), "order": self.order, "name": self.name}
+        return {"task": config_with_adapters(self.task), "order": self.order, "name": self.name}
 
     def predict(self, x):
         """Returns the outputs of the model for data as an array."""

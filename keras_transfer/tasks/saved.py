@@ -57,6 +57,7 @@ def config_of(task):
             "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `heads`"
         )
     task.reader.require_whole("saved")
+    task.head_adapters.check()  # The config of the encoder has the active ones.
     mix = {} if task.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(task.scalar_mix)}
     kind = {} if task.fitted_on is None else {"fitted_on": task.fitted_on}
     return {
@@ -143,13 +144,19 @@ _SHARED = ("encoder", "preprocessor")  # What tasks of one model may have in com
 
 def config_of_tasks(tasks):
     """Returns the config of several tasks, which has what they share once."""
-    configs = [keras.saving.serialize_keras_object(task) for task in tasks]
+    configs = [config_with_adapters(task) for task in tasks]
     shared = {part: _first_places([getattr(task, part) for task in tasks]) for part in _SHARED}
     for place, config in enumerate(configs):
         for part, places in shared.items():
             if places[place] < place:
                 config["config"].pop(part)
     return {"tasks": configs, "shared": shared, "adapters": [list(task.head_adapters.given) for task in tasks]}
+
+
+def config_with_adapters(task):
+    """Returns a task in a form for a config, with its own adapters, also if those of another one are active."""
+    with task.head_adapters.applying():
+        return keras.saving.serialize_keras_object(task)
 
 
 def tasks_from_config(config, custom_objects):

@@ -100,7 +100,6 @@ class SeveralDevices(StringInputs, _Task):
                 "A task must be saved in a file that ends in `.keras`. HDF5 files contain no vocabulary, and Keras "
                 f"cannot load a task from them. `save_weights` saves the weights alone. Received: filepath={filepath!r}"
             )
-        self.head_adapters.check()  # Those of a task in a larger model may be inactive when Keras saves it.
         write_together(_whole(super().save, *args, **kwargs), filepath, self)
 
     def save_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

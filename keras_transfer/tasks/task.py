@@ -555,6 +555,8 @@ class HeadAdapters:
     def applying(self, names=None):
         """Applies adapters in this context, by default those of the head, without exchanging the head."""
         attached, given = attached_to(self._task.encoder), self.given
+        if names is None and self.replaced() & {*given}:
+            self.check()
         before, names = attached.active, given if names is None else tuple(names)
         if names != before:
             attached.activate(names)

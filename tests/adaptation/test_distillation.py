@@ -509,6 +509,16 @@ def run_on_its_teacher():
     distill(made(classifier), made(classifier), TEXTS)
 
 
+def of_pairs(cls=TextClassifier, fitted_on="pairs", **options):
+    teacher = classifier(cls=cls, **options)
+    teacher.fitted_on = fitted_on
+    return teacher
+
+
+def margins(triplets=(TEXTS,) * 3, **options):
+    return lambda: teacher_margins(of_pairs(TextRegressor, **options), triplets)
+
+
 test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
     (run_on_its_teacher, "must not share weights with its teacher ... `student_from(teacher)`"),
     (run_on_two_devices, "runs on one device ... `student.with_heads(...)` ... replicas=2"),
@@ -538,10 +548,12 @@ test_what_does_not_fit_is_an_error_before_anything_runs = check_errors(
         "the same number of heads. Received: student=4, teacher=2",
     ),
     (run(epoch=3), TypeError, "`distill` has no argument `epoch`"),
-    (
-        lambda: teacher_margins(classifier(cls=TextRegressor, windows="mean"), (TEXTS,) * 3),
-        "one target, and read both texts together. Received: num_targets=1, windows='mean', siamese=False",
-    ),
+    (run(texts=[]), "`texts` must be in memory, and not empty"),
+    (run(teacher=of_pairs), "The model is trained on pairs of texts"),
+    (margins(windows="mean"), "read both texts together. Received: num_targets=1, windows='mean', siamese=False"),
+    (margins(num_targets=2), "must have one target ... num_targets=2"),
+    (margins(fitted_on="texts"), "The model is trained on single texts"),
+    (margins(("a", "b", "c")), "three lists of equally many texts ... Received: triplets=('a', 'b', 'c')"),
     (lambda: student_from(made(classifier), [0, 2]), "`layers` must be blocks from 0 to 1. Received: layers=[0, 2]"),
     (lambda: student_from(adapted()), "must be without adapters"),
     (lambda: student_from(of_other_encoder()), "with different blocks"),

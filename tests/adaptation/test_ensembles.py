@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer import adaptation, serving
 from keras_transfer.adaptation import Ensemble
+from keras_transfer.data import fingerprint_of
 from keras_transfer.hub import HubEncoder
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.errors import check_errors
@@ -140,12 +141,17 @@ def test_members_over_one_encoder_share_it_also_in_a_file(adapters):
     assert encoder.active_adapters == active
     if adapters:  # The ensemble has not changed what a member does by itself.
         assert "changed through another task" in tiny.message(lambda: models[0].predict_proba(TEXTS))
-    expected = []
+    expected, fingerprint = [], fingerprint_of(ensemble)
     for model in models:
         if adapters:
             adaptation.set_active_adapter(model, model.head_adapters.given)
+        assert fingerprint_of(ensemble) == fingerprint  # It answers the same, whichever adapters are active.
         expected.append(model.predict_proba(TEXTS))
     np.testing.assert_allclose(found, np.mean(expected, axis=0), atol=1e-6)
+    if adapters:
+        adaptation.remove_adapters(models[2])
+        for use in (lambda: ensemble.predict_proba(TEXTS), ensemble.get_config):
+            assert "(since removed: ['number_0']), and an encoder with the active adapters []" in tiny.message(use)
 
 
 def test_a_file_has_the_members_the_weights_and_the_names():
@@ -192,6 +198,10 @@ def test_an_ensemble_teaches_one_model():
     teacher, student = Ensemble([classifier(0), of_short_texts(1)]), classifier(2, NAMES[::-1])
     losses = adaptation.distill(student, teacher, TEXTS * 4, alpha=1.0, epochs=4, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
+    judges = [regressor(seed, num_targets=1) for seed in range(2)]
+    margins = [adaptation.teacher_margins(each, (TEXTS, LABELS, NAMES * 2), verbose=0) for each in judges]
+    found = adaptation.teacher_margins(Ensemble(judges), (TEXTS, LABELS, NAMES * 2), verbose=0)
+    np.testing.assert_allclose(found, np.mean(margins, axis=0), atol=1e-6)
 
 
 def fitted_on(kind):

@@ -1,5 +1,6 @@
 """Two tasks over one encoder: each answers with the adapters and the head that it was last given, or says why not."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -38,6 +39,7 @@ def uses(model, folder):
         "fit": lambda: model.fit(inputs, LABELS, verbose=0),
         "train_on_batch": lambda: model.train_on_batch(inputs, LABELS),
         "save": lambda: model.save(folder / "model.keras"),
+        "save_model": lambda: keras.saving.save_model(model, folder / "model.keras"),
         "save_weights": lambda: model.save_weights(folder / "model.weights.h5"),
         "save_adapters": lambda: kt.save_adapters(model, folder / "file"),
         "merge_adapters": lambda: kt.merge_adapters(model),
