@@ -134,7 +134,8 @@ def _length(data):
         if "batch_size" in data:
             steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"])
         else:
-            steps = sum(map(len, x.values() if isinstance(x, dict) else [x]))  # A `MultiTask` has a dict of datasets.
+            lengths = [*map(len, x.values() if isinstance(x, dict) else [x])]  # A `MultiTask` has a dict of datasets.
+            steps = sum(lengths) if all(lengths) else 0
     except TypeError as error:
         raise ValueError(
             "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "

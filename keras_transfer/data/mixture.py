@@ -1,6 +1,7 @@
 """Batches of several datasets in one order, which come from one of them each, or from two."""
 
 import bisect
+import contextlib
 
 import numpy as np
 
@@ -51,16 +52,23 @@ class Mixture(Source):
         steps: Integer. The number of batches of an epoch. Defaults to `None`, the number of batches of all datasets.
         seed: Integer. The seed of the order of the datasets. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
-        replicas: Integer. The number of replicas, each of which gets the numbers of the batches. Defaults to `1`.
+        replicas: Integer. The number of replicas, among which Keras divides what it counts. Defaults to `1`.
+
+    Attributes:
+        loaders: Dict from the names of loaders to iterators of their items.
     """
 
     in_memory = reshuffled = True
 
     def __init__(self, parts, sampling, epochs, steps=None, seed=None, replicas=1):
         self.parts = {name: part.apart() if part.in_memory else part for name, part in parts.items()}
-        self._readings = {name: _endless(name, part) for name, part in parts.items() if not part.in_memory}
+        self.loaders = {name: _endless(name, part) for name, part in parts.items() if not part.in_memory}
         self.sampling, self.epochs, self.replicas = sampling, epochs, replicas
-        self.steps = sum(map(_count_of, parts.values())) if steps is None else steps
+        counts = [len(part) if part.in_memory else part.count for part in parts.values()]
+        is_planned = steps is not None and sampling in ("equal", 0)
+        rule = 'A loader without a length requires `steps_per_epoch`, and a `MultiTask` with `sampling="equal"`.'
+        expect(is_planned or None not in counts, rule, steps_per_epoch=steps, sampling=sampling)
+        self.steps = sum(counts) if steps is None else steps
         self.seed = np.random.randint(2**31) if seed is None else seed
         self.epoch = self._first = 0
         self._begin = {name: part.epoch for name, part in parts.items()}
@@ -91,8 +99,8 @@ class Mixture(Source):
     def __iter__(self):
         """Yields the name of a dataset and an item, for the batches of this epoch that are left."""
         for name, batch in self.planned()[self._first :]:
-            if name in self._readings:
-                yield name, next(self._readings[name])
+            if name in self.loaders:
+                yield name, next(self.loaders[name])
                 continue
             part, ends = self.parts[name], self._ends[name]
             while ends[-1] <= batch:
@@ -102,9 +110,14 @@ class Mixture(Source):
             part.epoch = self._begin[name] + epoch
             yield name, part[batch - ends[epoch]]
 
+    def endless(self):
+        """Yields the items of this epoch that are left, and then those of each epoch that has begun."""
+        while True:
+            yield from self
+
     def for_keras(self, may_end_early=False):
-        """Returns the numbers of the batches, which the model reads itself: Keras expects batches of one structure."""
-        return np.repeat(np.arange(self.steps), self.replicas)
+        """Returns what Keras counts. The model reads the batches itself, because Keras expects one structure of all."""
+        return np.arange(self.steps * self.replicas)
 
     # === A run ===
 
@@ -136,9 +149,13 @@ class Mixture(Source):
         return [part.digest() for part in self.parts.values()]
 
 
-def _count_of(part):
-    """Returns the number of batches of `Batches` or of a `Stream`, or `None` if it is unknown."""
-    return len(part) if part.in_memory else part.count
+@contextlib.contextmanager
+def errors_of(name):
+    """Adds the name of a task to errors about its data."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"The data of the task {name!r}: {error}") from None
 
 
 def _rows_of(stream):
@@ -150,11 +167,12 @@ def _endless(name, stream):
     """Yields the items of a loader, which begins again when it ends."""
     stream.position = None  # Otherwise, it would keep the states of all batches for a run to be resumed.
     while True:
-        item = None
-        for item in stream.items():
-            yield item
-        rule = "The loader yields its batches only once, and they do not suffice. Pass fewer `steps_per_epoch`."
-        expect(item is not None, rule, task=name)
+        with errors_of(name):
+            item = None
+            for item in stream.items():
+                yield item
+            rule = "The loader yields its batches only once, and they do not suffice. Pass fewer `steps_per_epoch`."
+            expect(item is not None, rule, received="no further batch")
 
 
 class WithLabeled(Batches):

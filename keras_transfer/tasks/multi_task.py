@@ -1,6 +1,5 @@
 """Several tasks on one encoder, each with data of its own, that train in one `fit`."""
 
-import contextlib
 import functools
 import re
 from typing import Any
@@ -11,8 +10,8 @@ from keras import ops
 
 from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.names import did_you_mean
-from keras_transfer.data import SAMPLING, GivenDataset, Mixture
-from keras_transfer.distribute import check_scope, processes_of, replicas_of, share_of_loss
+from keras_transfer.data import SAMPLING, GivenDataset, Mixture, errors_of
+from keras_transfer.distribute import processes_of, replicas_of, share_of_loss
 from keras_transfer.encoders import TracesAgain, attached_to
 from keras_transfer.keras_internals import ReachesAllLayers, accumulation_steps, build_for_step
 from keras_transfer.tasks.card_facts import remember_fit
@@ -22,13 +21,7 @@ from keras_transfer.tasks.reader import check_kind, kind_of
 from keras_transfer.tasks.saved import config_of_tasks, tasks_from_config
 from keras_transfer.tasks.source import parts_of, source_of
 from keras_transfer.tasks.task import Task
-from keras_transfer.training import (
-    FusedAdamW,
-    build_optimizer,
-    fine_tuning_rate,
-    fit_in_run,
-    step_of_part,
-)
+from keras_transfer.training import FusedAdamW, build_optimizer, fine_tuning_rate, fit_in_run, step_of_part
 
 _TASKS = Rule(
     "a dict from names to at least two tasks",
@@ -153,10 +146,10 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         model.fit(data)
         ```
         """
-        self._check_all(x)
+        self._check_names("x", x, of_all=True)
         found = {}
         for name, task in self.tasks.items():
-            with _errors_of(name):
+            with errors_of(name):
                 parts = parts_of(task, x[name], f"x[{name!r}]")
                 found[name] = task.dataset(*parts, batch_size=batch_size, shuffle=True)
         return found
@@ -182,7 +175,6 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         for argument, values in (("loss", loss), ("metrics", metrics)):
             if isinstance(values, dict):
                 self._check_names(argument, values)
-        check_scope(self, optimizer)
         super().compile(optimizer, **kwargs)
         rule = "A batch has rows of one task only, so several cannot make an update together. Use larger batches."
         steps = accumulation_steps(self.optimizer)
@@ -242,9 +234,8 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
         Raises:
             ValueError: If the model is not compiled, if a task was compiled alone since, if the names are not those of
-                the tasks, if a task rejects its data, if a loader is a `keras.utils.PyDataset`, if the length of a
-                loader is required, if `callbacks` have a `TrainingCheckpoint` for a loader, or if another argument is
-                invalid.
+                the tasks, if a task rejects its data, if a loader is a `keras.utils.PyDataset` or lacks a length that
+                is needed, if a run with loaders has a `TrainingCheckpoint`, or if another argument is invalid.
         """
         self._require_compiled("fit")
         rule = "The orders of the tasks and of their rows are random, and weights of rows are a part of the data."
@@ -255,16 +246,13 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         replicas, evenly = replicas_of(self)
         rule = "Several tasks train on a single device, or on replicas of TensorFlow in a single process."
         expect(replicas == 1 or (not evenly and processes_of(self)[1] == 1), rule, replicas=replicas)
-        self._check_all(x)
+        self._check_names("x", x, of_all=True)
         parts = {name: self._read(name, "fit", "x", x[name], batch_size) for name in self.tasks}
+        source = Mixture(parts, self.sampling, epochs, steps_per_epoch, replicas=replicas)
+        source.epoch = kwargs.get("initial_epoch", 0)
         callbacks = sorted(keras.tree.flatten(callbacks or []), key=writes_states)
-        loaders = [part for part in parts.values() if not part.in_memory]
-        is_known = all(part.count is not None for part in loaders)
-        rule = 'A loader without a length requires `steps_per_epoch`, and a `MultiTask` with `sampling="equal"`.'
-        options = {"steps_per_epoch": steps_per_epoch, "sampling": self.sampling}
-        expect(is_known or (steps_per_epoch is not None and self.sampling in ("equal", 0)), rule, **options)
         rule = "A run with a `TrainingCheckpoint` requires the data of all tasks in memory."
-        expect(not (loaders and any(map(writes_states, callbacks))), rule, callbacks=callbacks)
+        expect(not (source.loaders and any(map(writes_states, callbacks))), rule, loaders=[*source.loaders])
         if validation_data is not None:
             validation_data = self._read_for_evaluation("validation_data", validation_data, batch_size)
             kwargs["validation_data"] = (np.arange(1),)  # `evaluate` knows what is meant.
@@ -280,9 +268,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         else:
             for name, part in parts.items():
                 build_for_step(self.tasks[name], (part.apart() if part.in_memory else part.first)[0])
-        source = Mixture(parts, self.sampling, epochs, steps_per_epoch, replicas=replicas)
-        source.epoch = kwargs.get("initial_epoch", 0)
-        object.__setattr__(self, "_data", {"train": source, "validation": validation_data})
+        object.__setattr__(self, "_data", {"train": source.endless(), "validation": validation_data})
         settings, keras_fit, before = {"sampling": self.sampling}, super().fit, getattr(self, "history", None)
 
         def fit(*args, **kwargs):
@@ -325,13 +311,9 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
         def train(*arguments):
             *state, numbers = arguments
-            number = numbers if isinstance(numbers, list) else next(numbers)  # Keras on torch passes a list.
-            number = keras.tree.flatten(number)[0]
-            if keras.backend.backend() == "tensorflow":
-                number = self.distribute_strategy.experimental_local_results(number)[0]
-            if int(number[0]) == 0:
-                self._data["batches"] = iter(self._data["train"])
-            name, item = next(self._data["batches"])
+            if not isinstance(numbers, list):  # Keras on torch passes a list.
+                next(numbers)
+            name, item = next(self._data["train"])
             if name not in steps:
                 steps[name] = self._step_of(name)
             return steps[name](*state, item)
@@ -414,6 +396,7 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         found = {}
         for name, source in sources.items():
             logs = self.tasks[name].evaluate(source.for_keras(), verbose=0 if in_fit else verbose, return_dict=True)
+            expect(logs, "The loader yields its batches only once. Pass one that begins again.", task=name)
             found |= {f"{name}_{metric}": value for metric, value in logs.items()}
         found = {"loss": float(np.mean([found[f"{name}_loss"] for name in sources])), **found}
         if in_fit:
@@ -438,20 +421,18 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
 
     # === Data ===
 
-    def _check_all(self, x):
-        rule = f"`x` must be a dict with the names of all tasks, {list(self.tasks)}."
-        expect(isinstance(x, dict) and x.keys() == self.tasks.keys(), rule, x=list(x) if isinstance(x, dict) else x)
-
-    def _check_names(self, argument, values):
-        rule = f"`{argument}` must be a dict with names of tasks, some of {list(self.tasks)}."
+    def _check_names(self, argument, values, of_all=False):
+        which = "the names of all tasks," if of_all else "names of tasks, some of"
+        rule = f"`{argument}` must be a dict with {which} {list(self.tasks)}."
         expect(isinstance(values, dict), rule, values)
         for name in values:
             expect(name in self.tasks, f"{rule}{did_you_mean(name, self.tasks)}", name=name)
+        expect(not of_all or len(values) == len(self.tasks), rule, names=list(values))
 
     def _read(self, name, method, argument, data, batch_size):
         """Returns the data of a task as a `Source`."""
         task, where = self.tasks[name], f"{argument}[{name!r}]"
-        with _errors_of(name):
+        with errors_of(name):
             parts = parts_of(task, data, where)
             found = source_of(task, method, *parts, batch_size=batch_size, shuffle=method == "fit")
         kind = kind_of(task, found)
@@ -492,12 +473,3 @@ class MultiTask(ReachesAllLayers, TracesAgain, keras.Model):
         tasks = tasks_from_config(config, custom_objects)
         options = {name: config[name] for name in ("sampling", "loss_weights", "name")}
         return cls(tasks[0].encoder, dict(zip(config["names"], tasks)), **options)
-
-
-@contextlib.contextmanager
-def _errors_of(name):
-    """Adds the name of a task to errors about its data."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"The data of the task {name!r}: {error}") from None

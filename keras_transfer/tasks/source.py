@@ -85,7 +85,7 @@ def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuf
     if is_stream:
         return _stream_of(task, method, x, class_weight)
     if not isinstance(x, Batches):
-        return GivenDataset(x)
+        return x if isinstance(x, NoRows) else GivenDataset(x)
     check_no_windows(x, task)
     x.check_preprocessor(task.preprocessor)
     if x.labels is not None:

@@ -216,7 +216,9 @@ def test_a_generator_trains_with_equal_sampling_until_it_ends():
         patch.setattr(Mixture, "shares", lambda self, epoch: [0.5, 0.5])
         model.fit(data, batch_size=8, steps_per_epoch=6, verbose=0)
     assert 0 < len(read) < 6 and read == list(range(0, 4 * len(read), 4))
-    assert "yields its batches only once" in message(lambda: model.fit(data, batch_size=8, steps_per_epoch=30))
+    assert "'mood': The loader yields its batches only" in message(lambda: model.fit(data, steps_per_epoch=30))
+    options = {"validation_data": {"mood": generate()}, "epochs": 2, "verbose": 0}
+    assert "Pass one that begins again. Received: task='mood'" in message(lambda: model.fit(FIT, **options))
 
 
 def test_a_loader_counts_as_many_rows_as_its_batches_have_if_all_are_like_the_first_one(monkeypatch):
@@ -497,6 +499,12 @@ def test_a_file_has_all_tasks_on_one_encoder(tmp_path, adapters):
             lambda model: model.fit({**FIT, "mood": tf_data()}, callbacks=[kt.callbacks.TrainingCheckpoint("folder")]),
             "A run with a `TrainingCheckpoint` requires",
         ),
+        (
+            lambda model: model.fit({**FIT, "mood": Loader([DATA["mood"], (TEXTS, [7] * 24)])}, steps_per_epoch=9),
+            "The data of the task 'mood': Invalid data in a batch",
+        ),
+        (lambda model: model.fit(model.dataset({**FIT, "mood": ([], [])})), "'mood': `x` must have at least one row"),
+        (lambda model: kt.adaptation.fine_tune(model, {**FIT, "mood": ([], [])}), "`x` must have at least one row"),
         (lambda model: model_of().fit(FIT), "Call `compile` before `fit`"),
         (lambda model: model.fit(FIT, shuffle=True), "Unknown arguments."),
         (lambda model: model.fit(FIT, class_weight={0: 2.0}), "weights of rows are a part of the data"),
