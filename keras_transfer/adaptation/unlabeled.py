@@ -271,9 +271,8 @@ class WithUnlabeled(Task):
         options = {"inputs": task.input, "scalar_mix": task.scalar_mix}
         super().__init__(task.encoder, copy.copy(task.reader), task.heads["head"], **options)
         self.method, self.weight, self.noise = method, weight, keras.random.SeedGenerator()
-        self.iterations = keras.Variable(
-            0, dtype="int32", trainable=False, name="iterations"
-        )  # JAX hides an optimizer's.
+        # Keras on JAX hides the number of steps of the optimizer from a loss.
+        self.iterations = keras.Variable(0, dtype="int32", trainable=False, name="iterations")
         self.unlabeled_loss = keras.metrics.Mean("unlabeled_loss")
         object.__setattr__(self, "task", task)  # Keras must not track what has the same layers.
         object.__setattr__(self, "models", method._models(self))
