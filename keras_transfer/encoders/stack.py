@@ -136,12 +136,16 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
     return outputs, hidden_states
 
 
-def run_and_record(layers, inputs, **options):
-    """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists."""
-    own, cross = [], []
-    options["record"] = own.append
+def run_and_record(layers, inputs, heads=None, **options):
+    """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists.
+
+    Args:
+        heads: List to which the outputs of the heads of each block are appended, `[batch, length, heads * head_dim]`.
+    """
+    own, cross, heads = [], [], [] if heads is None else heads
+    options["record"] = lambda weights, outputs: (own.append(weights), heads.append(outputs))
     if layers.blocks[0].cross_attention is not None:
-        options["record_cross"] = cross.append
+        options["record_cross"] = lambda weights, _: cross.append(weights)
     run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **options)
     return own, cross
 

@@ -71,11 +71,17 @@ def test_the_weights_are_those_by_hand_in_both_halves_and_between_them():
         np.testing.assert_allclose(found.cross[layer], by_hand(block.cross_attention, x, own[-1], mask), atol=1e-5)
 
 
-def test_an_attention_layer_returns_the_same_whether_it_records_its_weights_or_not():
+def test_an_attention_layer_returns_the_same_whether_it_records_its_weights_and_the_outputs_of_its_heads_or_not():
     layer, found = MultiHeadAttention(2, causal=True), []
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
-    np.testing.assert_array_equal(layer(x), layer(x, record=found.append))
-    assert len(found) == 1 and found[0].shape == (2, 2, 5, 5)
+    expected = to_numpy(layer(x))
+    np.testing.assert_array_equal(expected, layer(x, record=lambda *given: found.append(given)))
+    [(weights, heads)] = found
+    assert weights.shape == (2, 2, 5, 5)
+    values = (x @ to_numpy(layer.query_key_value.kernel))[..., 16:].reshape(2, 5, 2, 4)  # Biases are 0.
+    by_hand = np.einsum("bhqk,bkhd->bqhd", to_numpy(weights), values).reshape(2, 5, 8)
+    np.testing.assert_allclose(heads, by_hand, atol=1e-6)
+    np.testing.assert_allclose(expected, layer.output_dense(heads), atol=1e-6)
 
 
 def test_a_text_that_both_halves_read_has_the_weights_of_two_texts():

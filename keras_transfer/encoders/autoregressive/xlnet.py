@@ -166,5 +166,5 @@ class XLNetEncoder(Encoder):
         x = self.token_embedding(inputs["token_ids"])
         positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])
         for block in self.blocks:
-            x = block(x, attention_bias=bias, record=found.append, **positions)
+            x = block(x, attention_bias=bias, record=lambda weights, _: found.append(weights), **positions)
         return {"encoder": found}

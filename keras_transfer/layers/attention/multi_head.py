@@ -71,7 +71,8 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
         - `first_only`: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens
           are keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
         - `record`: Function that receives the attention weights, a float32 tensor of shape `[batch, heads, length,
-          keys]`. The outputs are the same. Defaults to `None`.
+          keys]`, and the outputs of the heads before the output projection, a tensor of shape `[batch, length, heads *
+          head_dim]`. The outputs are the same. Defaults to `None`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -181,9 +182,9 @@ class MultiHeadAttention(ConfigOfArguments, keras.layers.Layer):
         if self.num_key_value_heads < self.num_heads:
             key, value = (ops.repeat(x, self.num_heads // self.num_key_value_heads, axis=1) for x in (key, value))
         scores = self.scores(query, key, relative_positions)
-        if record is not None:
-            record(self.attention_weights(scores, bias))
         outputs = self.attend(scores, value, bias, training)
+        if record is not None:
+            record(self.attention_weights(scores, bias), ops.reshape(outputs, (*rows, outputs.shape[-1])))
         outputs = ops.reshape(self.output_dense(outputs), (*rows, inputs.shape[-1]))
         return outputs if cache is None else (outputs, cache)
 

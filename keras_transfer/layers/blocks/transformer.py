@@ -76,8 +76,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         - `cache_index`: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
         - `first_only`: Boolean. Whether to return the output of the first token alone, which attends to all tokens.
           Blocks with a prompt or with PALs save no work. Defaults to `False`.
-        - `record`: Function that receives the weights of `attention`. Defaults to `None`.
-        - `record_cross`: Function that receives the weights of `cross_attention`. Defaults to `None`.
+        - `record`: Function that receives the weights of `attention` and the outputs of its heads. Defaults to `None`.
+        - `record_cross`: The same for `cross_attention`. Defaults to `None`.
         - `**kwargs`: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `memory`, ...).
 
     Returns:
