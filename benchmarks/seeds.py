@@ -17,7 +17,7 @@ def keep(path, name, value):
 
 def shown(values, sign="", digits=2):
     """Returns the mean of the values of all seeds with half of its 95% t interval, as text."""
-    from keras_transfer.experiments.significance import mean_interval
+    from keras_transfer.analysis import mean_interval
 
     mean, half = mean_interval(values)
     return f"{mean:{sign}.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")  # One seed has no interval.

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 
 import keras_transfer as kt
-from keras_transfer.experiments.significance import mean_interval
+from keras_transfer.analysis import mean_interval
 
 READERS = {"trec6": kt.datasets.load_trec6, "imdb": kt.datasets.load_imdb}
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

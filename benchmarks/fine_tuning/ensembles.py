@@ -88,7 +88,7 @@ def trained(dataset, parts, names, seed, args):
 def rows(dataset, models, names, parts):
     """Yields a name and the cells of each row of the table."""
     from keras_transfer import adaptation
-    from keras_transfer.experiments.significance import mean_interval
+    from keras_transfer.analysis import mean_interval
 
     def errors(model):
         found = (model.evaluate(*parts[name], verbose=0, return_dict=True) for name in ("dev", "test"))

@@ -37,7 +37,7 @@ def main(arguments=None):
     add("--results", type=pathlib.Path, default=pathlib.Path("few_labels"), help="folder of the runs")
     args = parser.parse_args(arguments)
     args.results.mkdir(parents=True, exist_ok=True)
-    from keras_transfer.experiments.significance import mean_interval
+    from keras_transfer.analysis import mean_interval
 
     print("| labels | method | test error, % |\n| ---: | --- | ---: |")
     for number in args.numbers:

@@ -10,7 +10,8 @@ from keras_transfer.core.door import open_door
 
 # isort: split
 # For other subpackages, not for users.
-from keras_transfer.analysis import page
+from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.significance import mean_interval, paired_test
 from keras_transfer.analysis.tables import Table
 
 __all__ = ["AttentionWeights", "ClassificationReport", "MultiLabelReport", "attention_weights", "report"]

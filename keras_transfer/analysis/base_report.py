@@ -1,6 +1,5 @@
 """The common code of all reports: slices of the data, examples, the text, and the page."""
 
-import html
 import pathlib
 import re
 from typing import NamedTuple
@@ -167,7 +166,7 @@ class Report:
             OSError: If the file cannot be written. It is then unchanged.
         """
         path = pathlib.Path(path)
-        content = page.page_of(self, self._tables(), html.escape(title)).encode("utf-8")
+        content = page.document(title, page.content_of(self, self._tables())).encode("utf-8")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as file:
             file.write(content)

@@ -10,31 +10,38 @@ from keras_transfer.analysis.tables import METRICS, shorten
 from keras_transfer.core.plots import BLUE, GREY, RED, new_axes
 
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff; margin: 2em auto; max-width: 68em;
-  padding: 0 1em; }
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #4a5668; --line: #dde3ea; --paper: #fff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ef; --soft: #a9b4c4; --line: #39424f; --paper: #161b22; } }
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto;
+  max-width: 68em; padding: 0 1em; }
 h1 { font-size: 1.6em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
-th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #dde3ea; vertical-align: top; }
-th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-align: left; }
+th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
 th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 4em; } .number { white-space: nowrap; }
 .texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; max-width: 40em;
   white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
-p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
-svg { max-width: 100%; height: auto; }
+p { color: var(--soft); margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
+.side > * { min-width: 0; max-width: 100%; } svg { max-width: 100%; height: auto; }
+p.words { color: var(--ink); line-height: 2; overflow-wrap: anywhere; }
+.words span { unicode-bidi: isolate; padding: .15em .1em; border-radius: .2em; }
+@media (max-width: 30em) { body { margin: 1em auto; padding: 0 .7em; } .texts td:last-child { min-width: 14em; } }
 """
 
 LENGTH = 1000  # Number of characters of a text that the page shows.
+WORDS = 1000  # Number of words of a colored text that the page shows.
 NAME_LENGTH = 80  # Number of characters of a label that the page shows. The rest appears under the mouse pointer.
 WORD_LENGTH = 14  # Number of characters of the longest word in a column header that is not broken into lines.
 NUMBER = re.compile(r"[-\d.,\[\] *e]*")
 
 
-def page_of(report, found, title):
-    """Returns the page as a string."""
+def document(title, body):
+    """Returns a page as a string, given its title, a text, and its content as HTML."""
+    title = html.escape(title)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
-        f"<h1>{title}</h1>\n{content_of(report, found)}\n</body>\n</html>\n"
+        f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -46,10 +53,26 @@ def content_of(report, found):
         if kind == "confusion":
             parts.append(section(table, colors=_confusion_colors(report)))
         elif kind in PICTURES:
-            parts.append(section(table, _picture(PICTURES[kind], report)))
+            parts.append(section(table, picture(lambda draw=PICTURES[kind]: draw(report))))
         elif kind != "metrics":
             parts.append(section(table))
     return "\n".join(parts)
+
+
+def text_spans(words, colors, titles=None):
+    """Returns words as a paragraph of HTML, in which each word has a color of the background (CSS, or "" for none).
+
+    Args:
+        titles: List of strings that appear under the mouse pointer. Defaults to `None`.
+    """
+    titles = titles or [""] * len(words)
+    spans = []
+    for word, color, title in list(zip(words, colors, titles))[:WORDS]:
+        style = f' style="background: {color}"' if color else ""
+        hint = f' title="{html.escape(title)}"' if title else ""
+        spans.append(f"<span{style}{hint}>{_escape(word)}</span>")
+    more = f" … {len(words) - WORDS:,} more words" if len(words) > WORDS else ""
+    return f'<p class="words" dir="auto">{" ".join(spans)}{more}</p>'
 
 
 def section(table, picture="", colors=None):
@@ -136,8 +159,8 @@ def reliability_diagram(report):
 PICTURES = {"reliability": reliability_diagram, "slices": slices_chart}
 
 
-def _picture(draw, report):
-    """Returns what a function draws as SVG, or nothing without Matplotlib. The table next to it has all numbers."""
+def picture(draw):
+    """Returns the figure that a function returns as SVG, or nothing without Matplotlib. The table has all numbers."""
     try:
         import matplotlib
     except ImportError:
@@ -145,5 +168,5 @@ def _picture(draw, report):
     file = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "report"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # The browser has other fonts.
-        draw(report).savefig(file, format="svg", metadata={"Date": None})
+        draw().savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()[file.getvalue().index("<svg") :]

@@ -4,9 +4,9 @@ import numbers
 
 import numpy as np
 
+from keras_transfer.analysis import mean_interval
 from keras_transfer.core.expect import expect
 from keras_transfer.core.plots import BLACK, BLUE, GREY, RED, STYLES, new_axes
-from keras_transfer.experiments.significance import mean_interval
 
 MARKS = (
     {"marker": "o", "color": BLUE},

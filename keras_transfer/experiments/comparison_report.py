@@ -5,64 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis import Table, page
+from keras_transfer.analysis import Result, mean_interval, paired_test
 from keras_transfer.core.expect import expect
 from keras_transfer.data import label_of_accuracy
 from keras_transfer.experiments.comparison_plots import plot_comparison
-from keras_transfer.experiments.significance import mean_interval, paired_test
 
 
-class Report:
-    """Base class of results that print as a table."""
-
-    title = "Comparison"
-    index: tuple[str, ...] = ("method",)
-    rows: Any
-    _cells: Any
-    _notes: Any
-
-    def __str__(self):
-        heads, rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(heads, *rows)]
-        lines = [
-            "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))])
-            for cells in (heads, *rows)
-        ]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
-
-    __repr__ = __str__
-
-    def _repr_html_(self):
-        return page.section(Table(self.title, *self._cells(), " ".join(self._notes())))
-
-    def to_markdown(self) -> str:
-        """Returns the table and its notes as Markdown.
-
-        Returns:
-            String.
-        """
-        heads, rows = self._cells()
-        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
-        return "\n".join([*table, "", *self._notes()])
-
-    def to_pandas(self) -> Any:
-        """Returns `rows` as a table.
-
-        Returns:
-            A `pandas.DataFrame` with the names in the rows as its index.
-
-        Raises:
-            ImportError: If pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
-        return pandas.DataFrame(self.rows).set_index(list(self.index))
-
-
-class Comparison(Report):
+class Comparison(Result):
     """The scores of methods over several seeds, which `compare` returns.
 
     Args:
@@ -88,6 +37,7 @@ class Comparison(Report):
         ValueError: If the methods differ in their number of runs.
     """
 
+    title, index = "Comparison", ("method",)
     scores: tuple[str, ...] = ("validation", "test")
     chosen_by = "validation"
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.analysis import Result
 from keras_transfer.core.expect import expect
 from keras_transfer.experiments.comparison import compare, define, parts_of
 from keras_transfer.experiments.comparison_plots import plot_transfer
-from keras_transfer.experiments.comparison_report import Comparison, Report, shown_score
+from keras_transfer.experiments.comparison_report import Comparison, shown_score
 from keras_transfer.tasks import Task
 
 AFTER = "after "
@@ -144,7 +145,7 @@ def _train(model, train, validation, seed, callbacks, *, plan, encoders, metrics
         model.encoder.save_weights(path)
 
 
-class TransferMatrix(Report):
+class TransferMatrix(Result):
     """The scores of tasks alone and after others, which `transfer_matrix` returns.
 
     Args:

@@ -104,7 +104,7 @@ def test_the_table_is_also_one_of_pandas_markdown_and_a_picture():
     assert lines[0].count("|") == lines[1].count("|")
     assert lines[2].startswith("| one * | 0.8100 ± ") and lines[3].startswith(r"| two\|three |")
     pytest.importorskip("pandas")
-    table = comparison.to_pandas()
+    table = comparison.to_frame()
     assert list(table.index) == ["one", "two|three"] and table.loc["one", "difference"] == pytest.approx(0.16)
     pytest.importorskip("matplotlib")
     axes = comparison.plot().axes[0]

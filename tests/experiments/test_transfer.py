@@ -136,7 +136,7 @@ def test_the_table_has_paired_differences_with_intervals_and_marks_improvements(
     assert "| a | accuracy | 0.8100 ± 0.0248 |  | +0.1000 ± 0.0248 * |" in matrix.to_markdown()
     assert "Transfer matrix" in matrix._repr_html_()
     pytest.importorskip("pandas")
-    assert matrix.to_pandas().loc[("a", "a after b"), "difference"] == pytest.approx(0.1)
+    assert matrix.to_frame().loc[("a", "a after b"), "difference"] == pytest.approx(0.1)
     pytest.importorskip("matplotlib")
     axes = matrix.plot().axes[0]
     assert [text.get_text() for text in axes.texts] == ["+0.100", "+0.250"]

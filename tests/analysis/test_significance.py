@@ -1,9 +1,16 @@
-"""Intervals and paired tests over seeds equal those of SciPy."""
+"""Intervals, paired tests and rank correlations equal those of SciPy."""
 
 import numpy as np
 import pytest
 
-from keras_transfer.experiments.significance import mean_interval, paired_test, t_probability, t_quantile
+from keras_transfer.analysis.significance import (
+    bootstrap_interval,
+    mean_interval,
+    paired_test,
+    spearman,
+    t_probability,
+    t_quantile,
+)
 
 
 def test_quantiles_are_those_of_printed_tables():
@@ -31,3 +38,21 @@ def test_one_value_has_no_interval_and_equal_differences_no_test():
     assert mean_interval([0.5, 0.5]) == (0.5, 0.0)
     for values, others in (([1.0], [0.0]), ([1.0, 2.0], [1.0, 2.0]), ([1.0, 2.0], [0.0, 1.0])):
         assert paired_test(values, others) is None
+
+
+def test_bootstrap_draws_whole_groups():
+    alone = np.diff(bootstrap_interval(np.tile([0.0, 1.0], 200)))[0]
+    assert alone == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(400), rel=0.1)
+    # Ten equal rows of each of 40 groups tell no more than one of them.
+    together = np.diff(bootstrap_interval(np.repeat(np.tile([0.0, 1.0], 20), 10), np.repeat(np.arange(40), 10)))[0]
+    assert together == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(40), rel=0.1)
+    both = bootstrap_interval(np.stack([np.arange(9.0), np.arange(9.0) + 5], axis=1))
+    np.testing.assert_allclose(both[0], np.add(bootstrap_interval(np.arange(9.0))[0], [0, 5]))
+
+
+def test_rank_correlation_is_that_of_scipy():
+    stats = pytest.importorskip("scipy.stats", reason="needs SciPy: pip install scipy")
+    random = np.random.default_rng(0)
+    values, others = random.integers(0, 8, (2, 50))  # with many equal values
+    assert spearman(values, others) == pytest.approx(stats.spearmanr(values, others).statistic, abs=1e-12)
+    assert spearman([3, 1, 2], [30, 10, 20]) == 1 and np.isnan(spearman([1, 1], [1, 2]))

@@ -1,4 +1,4 @@
-"""Statistics for a few seeds: the t interval of a mean, and the paired t test of two methods."""
+"""Statistics in NumPy: intervals of means over seeds and over groups of rows, the paired t test, rank correlation."""
 
 import math
 
@@ -48,3 +48,38 @@ def paired_test(values, others):
         return None
     t = differences.mean() / (differences.std(ddof=1) / math.sqrt(len(differences)))
     return 1 - t_probability(abs(float(t)), len(differences) - 1)
+
+
+def bootstrap_interval(values, groups=None, *, probability=0.95, resamples=1000, seed=0):
+    """Returns the limits of the percentile interval of the mean of values, whose groups are drawn with replacement.
+
+    Args:
+        values: Float array [rows] or [rows, series].
+        groups: Integer array [rows], from 0, such as the sentences of words. Defaults to each row by itself.
+
+    Returns:
+        Two floats, or two arrays [series].
+
+    Source: Efron 1979.
+    """
+    values = np.asarray(values, "float64")
+    groups = np.arange(len(values)) if groups is None else np.asarray(groups)
+    counts = np.bincount(groups)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, groups, values)
+    random = np.random.default_rng(seed)
+    draws = random.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
+    means = (draws @ sums).T / (draws @ counts)
+    low, high = np.quantile(means, [(1 - probability) / 2, (1 + probability) / 2], axis=-1)
+    return low, high
+
+
+def spearman(values, others):
+    """Returns Spearman's rank correlation, NaN if all values of one side are equal. Equal values share their rank."""
+
+    def ranks(column):
+        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places]
+
+    first, second = ranks(values), ranks(others)
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else math.nan
