@@ -6,7 +6,7 @@ from keras_transfer.core.door import open_door
 from keras_transfer.datasets.classified_texts import load_ag_news, load_imdb
 from keras_transfer.datasets.conll import read_conll
 from keras_transfer.datasets.conll2003 import load_conll2003
-from keras_transfer.datasets.conllu import TaggedSentences, load_universal_dependencies, read_conllu
+from keras_transfer.datasets.conllu import TaggedSentences, Trees, load_universal_dependencies, read_conllu, read_trees
 from keras_transfer.datasets.dataset import Split, hold_out
 from keras_transfer.datasets.downloading import download
 from keras_transfer.datasets.glue import load_glue
@@ -44,6 +44,7 @@ __all__ = [
     "Split",
     "Splits",
     "TaggedSentences",
+    "Trees",
     "Turn",
     "WordsInContext",
     "download",
@@ -74,6 +75,7 @@ __all__ = [
     "read_sgm",
     "read_stories",
     "read_table",
+    "read_trees",
     "to_bio",
 ]
 open_door(sys.modules[__name__])

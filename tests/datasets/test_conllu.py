@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transfer.datasets import load_universal_dependencies, read_conllu
+from keras_transfer.datasets import Trees, load_universal_dependencies, read_conllu, read_trees
 
 DOGS = (
     "# text = Dogs bark\n"
@@ -41,11 +41,42 @@ def test_words_and_labels_are_read_and_ranges_and_empty_nodes_are_skipped(tmp_pa
         ("lemma", ["dog", "bark"]),
         ("xpos", ["NNS", "VBP"]),
         ("feats", ["Number=Plur", "_"]),
+        ("head", [2, 0]),
         ("deprel", ["nsubj", "root"]),
     ],
 )
 def test_labels_may_come_from_another_column(tmp_path, field, expected):
     assert read(tmp_path, DOGS, field).labels == [expected]
+
+
+def test_trees_have_heads_relations_and_tags_of_words_alone(tmp_path):
+    read(tmp_path, DOGS + "\n" + GERMAN)
+    assert read_trees(tmp_path / "a.conllu") == Trees(
+        words=[["Dogs", "bark"], ["zu", "dem", "20 000"]],
+        heads=[[2, 0], [3, 3, 0]],
+        relations=[["nsubj", "root"], ["case", "det", "root"]],
+        tags=[["NOUN", "VERB"], ["ADP", "DET", "NUM"]],
+    )
+
+
+@pytest.mark.parametrize(
+    "heads, number, message",
+    [
+        ("0 0", 6, "A sentence must have one root, a word with the head 0. Received: roots=\\[1, 2\\]"),
+        ("2 1", 5, "one root, .* Received: roots=\\[\\]"),
+        ("0 3", 6, "A head must be .* from 1 to 2, or 0 for the root. Received: head=3"),
+        ("0 _", 6, "Expected a word and its head. Received: '2"),
+        ("0 -1", 6, "Expected a word and its head"),
+        ("2 0 5 3 4", 7, "must lead from each word to the root, without a cycle. Received: words=\\[3, 5, 4\\]"),
+        ("0 2", 6, "without a cycle. Received: words=\\[2\\]"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_trees, lambda path: read_conllu(path, field="head")])
+def test_heads_that_are_no_tree_are_an_error_that_names_the_line(tmp_path, heads, number, message, read):
+    lines = [word(i, head=head, deprel="dep") for i, head in enumerate(heads.split(), 1)]
+    (tmp_path / "a.conllu").write_text(DOGS + "\n" + "\n".join(lines))
+    with pytest.raises(ValueError, match=rf"a.conllu, line {number}: .*{message}"):
+        read(tmp_path / "a.conllu")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +152,10 @@ def test_label_names_contain_the_labels_of_all_parts_sorted(tmp_path):
     assert data.test.labels == [["ADP", "DET", "NUM"]]
     assert data.label_names == ["ADP", "DET", "NOUN", "NUM", "VERB"]
     assert load_universal_dependencies(tmp_path, field="deprel").label_names == ["case", "det", "nsubj", "root"]
+    assert load_universal_dependencies(tmp_path, field="head").label_names is None
+    trees = load_universal_dependencies(tmp_path, field="tree")
+    assert trees.test == read_trees(tmp_path / "xx_dogs-ud-test.conllu")
+    assert trees.label_names == ["case", "det", "nsubj", "root"]
 
 
 def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
@@ -152,3 +187,11 @@ def test_other_columns_of_the_english_treebank_can_be_labels(data_dir, field):
     data = read_conllu(data_dir("ud_english_ewt") / "en_ewt-ud-dev.conllu", field=field)
     names = {label for labels in data.labels for label in labels}
     assert len(names) == 49 and "_" not in names
+
+
+def test_all_trees_of_the_english_treebank_can_be_read(data_dir):
+    trees = read_trees(data_dir("ud_english_ewt") / "en_ewt-ud-dev.conllu")
+    assert len(trees.words) == 2_001 and sum(map(len, trees.heads)) == 25_147
+    assert all(heads.count(0) == 1 for heads in trees.heads)
+    assert trees.words[0][:5] == ["From", "the", "AP", "comes", "this"]
+    assert trees.heads[0][:5] == [3, 3, 4, 0, 6] and trees.relations[0][3] == "root"
