@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_transfer.analysis import page, tables
 from keras_transfer.core.expect import PART, expect, expects, integer
-from keras_transfer.core.files import atomic_file
 
 MAX_GROUPS = 50
 
@@ -165,12 +164,7 @@ class Report:
         Raises:
             OSError: If the file cannot be written. It is then unchanged.
         """
-        path = pathlib.Path(path)
-        content = page.document(title, page.content_of(self, self._tables())).encode("utf-8")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as file:
-            file.write(content)
-        return path
+        return page.write(path, title, page.content_of(self, self._tables()))
 
 
 def slice_rows(texts, definitions, count):

@@ -2,11 +2,13 @@
 
 import html
 import io
+import pathlib
 import re
 import warnings
 
 from keras_transfer.analysis import tables
 from keras_transfer.analysis.tables import METRICS, shorten
+from keras_transfer.core.files import atomic_file
 from keras_transfer.core.plots import BLUE, GREY, RED, new_axes
 
 STYLE = """
@@ -43,6 +45,15 @@ def document(title, body):
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
         f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )
+
+
+def write(path, title, body):
+    """Writes a page with a title, a text, and content, HTML, into a file. Returns its path."""
+    path, content = pathlib.Path(path), document(title, body).encode("utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as file:
+        file.write(content)
+    return path
 
 
 def content_of(report, found):
