@@ -27,7 +27,7 @@ from keras_transfer.core.expect import (
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import Batches, WithLabeled, part_batches
 from keras_transfer.distribute import replicas_of
-from keras_transfer.encoders import encode
+from keras_transfer.encoders import above, token_states
 from keras_transfer.layers import SequencePooling
 from keras_transfer.losses import IntegerLabelsLoss
 from keras_transfer.tasks import Task, TextClassifier, TokenClassifier
@@ -160,11 +160,8 @@ class VAT(UnlabeledMethod):
     normalized: bool = True
 
     def _models(self, task):
-        states = with_hidden_states(task).hidden_states[0]
+        states, upper = above(task, advice="`VAT` changes it. Use `CVT`.")
         both = keras.Model(task.input, [states, task.output])
-        upper = keras.Model([states, *task.input.values()], task.output)
-        rule = "The outputs of the encoder do not depend on its `hidden_states[0]`, which `VAT` changes. Use `CVT`."
-        expect({*task.operations} - {*upper.operations}, rule, encoder=task.encoder)
         return both, upper
 
     def _losses(self, task, inputs):
@@ -185,14 +182,6 @@ class VAT(UnlabeledMethod):
         for _ in range(self.power_iterations):
             direction = ops.stop_gradient(gradient_of(distance, scaled(direction, self.xi)))
         return divergence(target, changed(states, scaled(direction, self.epsilon), True))
-
-
-def with_hidden_states(task):
-    """Returns the outputs of the encoder of a task, with hidden states that have a vector for each token."""
-    adapters = [kind for kinds in getattr(task.encoder, "adapters", {}).values() for kind in kinds]
-    rule = "`VAT` and `CVT` cannot be combined with adapters of the kind `Prompt`. Use another kind, or `UDA`."
-    expect(not any(kind.lengthens for kind in adapters), rule, adapters=adapters)
-    return encode(task.encoder, hidden_states=True)
 
 
 def scaled(vectors, length):
@@ -229,7 +218,7 @@ class CVT(UnlabeledMethod):
     directions: bool = False
 
     def _models(self, task):
-        encoded, of_words = with_hidden_states(task), len(task.output.shape) == 3
+        encoded, of_words = token_states(task.encoder), len(task.output.shape) == 3
         states = encoded.hidden_states
         layers = range(1, len(states) - 1) if self.layers is None else self.layers
         rule = f"`layers` of `CVT` must be hidden states from 0 to {len(states) - 1} of the encoder, at least one."

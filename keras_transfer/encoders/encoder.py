@@ -111,6 +111,36 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     return Encoded(sequence, pooled, hidden, mask)
 
 
+def token_states(encoder):
+    """Returns the outputs of an encoder, with hidden states that have a vector for each token of its inputs."""
+    adapters = [kind for kinds in getattr(encoder, "adapters", {}).values() for kind in kinds]
+    rule = "Adapters of the kind `Prompt` add hidden states that belong to no token. Use another kind."
+    expect(not any(kind.lengthens for kind in adapters), rule, adapters=adapters)
+    return encode(encoder, hidden_states=True)
+
+
+def above(model, layer=0, advice="Use another `layer`."):
+    """Returns a hidden state of the encoder of a task, and what the task computes from it.
+
+    Args:
+        model: Functional model with an `encoder`, such as a `Task`.
+        layer: Integer. The hidden state: 0 for the embeddings, and from 1 for the outputs of the blocks.
+        advice: String. What helps if the outputs do not depend on it.
+
+    Returns:
+        A symbolic tensor `[batch, length, dim]`, and the model from it and the inputs of the task, in a list, to the
+        outputs of the task.
+    """
+    states = token_states(model.encoder).hidden_states
+    rule = f"`layer` must be a hidden state of the encoder, from 0 to {len(states) - 1}."
+    expect(0 <= layer < len(states), rule, layer=layer)
+    inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
+    upper = keras.Model([states[layer], *inputs], model.output)
+    rule = f"The outputs of the model must depend on `hidden_states[{layer}]` of its encoder. {advice}"
+    expect({*model.operations} - {*upper.operations}, rule, encoder=model.encoder)
+    return states[layer], upper
+
+
 def _tensors(inputs):
     """Converts lists and arrays to tensors, because Keras treats a dict of lists as nested numbers."""
     if isinstance(inputs, dict):
