@@ -54,6 +54,7 @@ class Comparison(Result):
         rule = "All methods must have the same number of runs, since they are compared seed by seed."
         expect(len(set(counts.values())) == 1, rule, runs=counts)
         self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
+        self.labels = labels
         known = labels is not None and metric == "accuracy"
         self._answers = {name: _one_answer(labels, found) for name, found in runs.items()} if known else {}
         tried = tried or {}
