@@ -9,7 +9,7 @@ import keras
 from keras_transfer.core.expect import expect, expects, instance_of, one_of
 from keras_transfer.data import Batches, StoredRows, fingerprint_of, store_rows
 from keras_transfer.distribute import replicas_of
-from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode
+from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode, named_hidden_states
 from keras_transfer.tasks import HiddenTokens, Reader, Task
 from keras_transfer.training import depth_of, layer_groups
 
@@ -241,7 +241,7 @@ def cut_below(task, below):
 def _head_of(task, encoder):
     """Returns the encoder outputs that the head uses, by name, and a function from such a dict to outputs."""
     if task.scalar_mix is not None:
-        tensors = _hidden_states(task, encoder)
+        tensors = _hidden_states(encoder)
     else:
         encoded = encode(encoder)
         pooled = encoder.pooled_alone() if _reads_only_pooled(task, encoder) else encoded.pooled
@@ -258,7 +258,7 @@ def _head_of(task, encoder):
 
 def _at_block(task, encoder, groups, depth, read, head):
     """Returns the tensors at the boundary of a block by name, and a function from such a dict to outputs."""
-    states, below = _hidden_states(task, encoder), sum(group.kind == "block" for group in groups[:depth])
+    states, below = _hidden_states(encoder), sum(group.kind == "block" for group in groups[:depth])
     number = below if any(group.kind == "block" for group in groups[depth:]) else len(states) - 1
     names = list(states)[: number + 1]
     lower = {name: states[name] for name in (names if task.scalar_mix is not None else names[-1:])}
@@ -294,12 +294,9 @@ def _inputs_above(task, encoder):
     return {name: tensor for name, tensor in inputs.items() if name in MASKS or name not in own}
 
 
-def _hidden_states(task, encoder):
+def _hidden_states(encoder):
     """Returns the hidden states of an encoder by name: `"embeddings_output"`, then one for each block."""
-    blocks = [group.name for group in layer_groups(task) if group.kind == "block"]
-    states = encode(encoder, hidden_states=True).hidden_states
-    names = blocks if len(blocks) == len(states) - 1 else [f"layer_{i}" for i in range(len(states) - 1)]
-    return dict(zip([f"{name}_output" for name in ("embeddings", *names)], states))
+    return {f"{name}_output": state for name, state in named_hidden_states(encoder).items()}
 
 
 def _cannot(encoder, groups, depth):

@@ -6,6 +6,7 @@ from keras_transfer.analysis.attention import AttentionWeights, attention_weight
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
+from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
 from keras_transfer.core.door import open_door
 
 # isort: split
@@ -15,5 +16,14 @@ from keras_transfer.analysis.scores import Score, fraction_with_interval
 from keras_transfer.analysis.significance import mean_interval, paired_test
 from keras_transfer.analysis.tables import Table
 
-__all__ = ["AttentionWeights", "ClassificationReport", "MultiLabelReport", "attention_weights", "report"]
+__all__ = [
+    "AttentionWeights",
+    "ClassificationReport",
+    "MultiLabelReport",
+    "StoredStates",
+    "attention_weights",
+    "hidden_states",
+    "random_weights",
+    "report",
+]
 open_door(sys.modules[__name__])

@@ -17,7 +17,7 @@ from keras_transfer.data.label_names import (
     renamed,
     whole_labels,
 )
-from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, real_lengths
+from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, preprocess_words, real_lengths
 from keras_transfer.data.loaders import Stream, check_apart, is_tf_dataset
 from keras_transfer.data.mixture import SAMPLING, Mixture, WithLabeled, errors_of
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, compiles_each_length

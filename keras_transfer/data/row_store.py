@@ -104,7 +104,7 @@ class StoredRows:
         return self.values[self.starts[row] : self.starts[row + 1]]
 
 
-def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
+def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto", ends=None):
     """Runs a model once for each row of a dataset, and returns its output as `StoredRows`, or a dict of those of each.
 
     Args:
@@ -114,15 +114,18 @@ def store_rows(model, data, fingerprint=None, folder=None, dtype=None, memory_li
         folder: Path of a folder. What it has of the same model, data, dtype and version is not computed again. `None`
             for memory, or for temporary files above `memory_limit`.
         dtype: String. Dtype of the stored floats. `None` for those of the model.
+        ends: Integer array `[rows]`. Number of places of each row of the outputs, at most that of its tokens, if these
+            are words. `None` if the places are tokens.
     """
     names, several = _input_names(model), isinstance(model.output, dict)
     tensors = model.output if several else {"output": model.output}
     missing = [name for name in names if name not in data.inputs]
     expect(not missing, f"The data must have the inputs {names}.", missing=missing)
     inputs = {name: data.inputs[name] for name in dict.fromkeys([*names, "padding_mask"]) if name in data.inputs}
-    ends, fingerprint = row_ends(data), fingerprint or fingerprint_of(model)
+    tokens, fingerprint = row_ends(data), fingerprint or fingerprint_of(model)
+    ends = tokens if ends is None else ends
     # A different version of the library may compute different values with the same weights.
-    made_by = {"model": fingerprint, "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
+    made_by = {"model": fingerprint, "data": _digest(inputs, tokens), "dtype": str(dtype), "version": __version__}
     files = None if folder is None else RowFiles(made_by, folder)
     columns, todo = None, np.arange(len(ends))
     if files is not None and (found := files.read(len(tensors), ends, fingerprint)):

@@ -30,6 +30,7 @@ from keras_transfer.encoders.word_vectors import WordVectorEncoder
 # For other subpackages, not for users.
 from keras_transfer.encoders.attached import attached_to
 from keras_transfer.encoders.encoder import above, check_ids, dense_on, initializer_on, select_inputs, token_states
+from keras_transfer.encoders.hidden_states import named_hidden_states
 from keras_transfer.encoders.keras_hub_backbone import (
     BackboneEncoder,
     backbone_groups,
