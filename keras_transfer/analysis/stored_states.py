@@ -20,7 +20,7 @@ from keras_transfer.data import (
     store_rows,
 )
 from keras_transfer.data import batches as text_batches
-from keras_transfer.encoders import Encoder, encode, is_quantized, named_hidden_states
+from keras_transfer.encoders import Encoder, encode, is_quantized, named_hidden_states, token_states
 from keras_transfer.layers import SequencePooling, TakePositions
 from keras_transfer.tasks import Task
 from keras_transfer.text import PlainText, check_word_level, is_sentences, is_text, to_sentences
@@ -161,9 +161,6 @@ def subject_of(model, preprocessor=None):
         preprocessor = PlainText()
     rule = "An encoder does not hold its preprocessor. Pass `preprocessor`, or a task with one."
     expect(callable(preprocessor), rule, preprocessor=preprocessor)
-    adapters = [kind for kinds in getattr(encoder, "adapters", {}).values() for kind in kinds]
-    rule = "Adapters of the kind `Prompt` add tokens to each text, so its hidden states have no place for each word."
-    expect(not any(kind.lengthens for kind in adapters), rule, adapters=adapters)
     return encoder, preprocessor
 
 
@@ -172,6 +169,7 @@ def layers_of(encoder):
     encoded = encode(encoder)
     if encoded.sequence is None:
         return {"output": encoded.pooled}, False
+    token_states(encoder)
     states = named_hidden_states(encoder)
     # The hidden states of some Transformers are those before the final norm.
     same = any(state is encoded.sequence for state in states.values())
@@ -232,7 +230,7 @@ def hidden_states(
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
     states = keras_transfer.analysis.hidden_states(model, [["A", "fine", "film"], ["Films"]])
-    states.sentence(0)["block_0"].shape  # (3, 384)
+    states.sentence(0)["block_0"]  # an array with a row for each word
     ```
     """
     encoder, preprocessor = subject_of(model, preprocessor)

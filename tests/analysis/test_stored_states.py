@@ -149,7 +149,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: of(tiny.encoder(), 3), "must be a list of sentences, which are lists of words, or of texts ... x=3"),
     (lambda: of(tiny.encoder(), ["a"], layers=["block_7"]), "some of ['embeddings', 'block_0'] ... ['block_7']"),
     (lambda: of(tiny.encoder(), ["a"], layers=[5]), "some of ['embeddings', 'block_0'] ... layers=[5]"),
-    (lambda: of(prompted(), ["a"]), "Adapters of the kind `Prompt` add tokens"),
+    (lambda: of(prompted(), ["a"]), "Adapters of the kind `Prompt` add hidden states"),
     (lambda: of(T5(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16), ["a"]), "An encoder-decoder"),
     (lambda: of(tiny.encoder(), [["a"]], lambda texts: texts), "require a preprocessor that takes words"),
     (lambda: of(keras.Model(*[keras.Input((None, 4), name="x")] * 2), ["a"]), "provides no hidden states"),
