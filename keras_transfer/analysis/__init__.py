@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_transfer.analysis.attention import AttentionWeights, attention_weights
+from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
@@ -19,6 +19,7 @@ from keras_transfer.analysis.tables import Table
 __all__ = [
     "AttentionWeights",
     "ClassificationReport",
+    "HeadStatistics",
     "MultiLabelReport",
     "StoredStates",
     "attention_weights",

@@ -1,6 +1,7 @@
-"""The attention weights that a Transformer computes for some texts, as arrays, matrices and pictures."""
+"""The attention weights that a Transformer computes for some texts, as arrays, statistics, matrices and pictures."""
 
 import dataclasses
+import pathlib
 from typing import Any
 
 import keras
@@ -8,14 +9,64 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.analysis import page
+from keras_transfer.analysis.attention_view import heads_view, model_view
+from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.tables import Table
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import expect, one_of
-from keras_transfer.core.plots import new_axes
+from keras_transfer.core.expect import FRACTION, expect, expects, integer, one_of
+from keras_transfer.core.plots import BLUE, new_axes
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
 from keras_transfer.tasks import Task
 
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
+_MEASURES = ("entropy", "distance", "first", "previous", "next", "self", "separators")
+_VIEWS = {"heads": heads_view, "model": model_view}
+
+
+class HeadStatistics(Result):
+    """What each head of self-attention does on average, which `AttentionWeights.statistics` returns.
+
+    Attributes:
+        rows: List of dicts, one for each head, with its `layer` and `head`. `entropy` is the mean entropy of the
+            weights of a token in bits: 0 for a single key. `distance` is the mean distance to a key in tokens. `first`,
+            `previous`, `next`, `self` and `separators` are the mean weights of the first token, of the neighbors, of
+            the token itself, and of all special tokens but the first one. `None` if there are no such tokens, or if
+            special tokens are unknown.
+    """
+
+    title = "Attention heads"
+    index = ("layer", "head")
+
+    def __init__(self, rows, tokens, texts):
+        self.rows, self._counts = rows, (tokens, texts)
+
+    def plot(self, name: str = "entropy") -> Any:
+        """Plots a statistic of all heads by layer.
+
+        Args:
+            name: String. `"entropy"`, `"distance"`, `"first"`, `"previous"`, `"next"`, `"self"` or `"separators"`.
+                Defaults to `"entropy"`.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If `name` is unknown.
+        """
+        one_of(*_MEASURES).check("name", name)
+        axes = new_axes()
+        layers, values = zip(*((row["layer"], row[name]) for row in self.rows if row[name] is not None))
+        axes.plot(layers, values, "o", markersize=5, alpha=0.6, color=BLUE)
+        axes.set(xlabel="layer", ylabel=f"{name} of each head", xticks=sorted(set(layers)), ylim=(0, None))
+        return axes.figure
+
+    def _cells(self):
+        names = [*self.index, *_MEASURES]
+        return names, [["" if row[n] is None else f"{row[n]:.3g}" for n in names] for row in self.rows]
+
+    def _notes(self):
+        return ["Means over {:,} tokens of {:,} texts. entropy in bits, distance in tokens.".format(*self._counts)]
 
 
 @dataclasses.dataclass(repr=False)
@@ -31,6 +82,8 @@ class AttentionWeights:
         read: List of lists of strings. The input tokens of the decoder, or `None`.
         written: List of lists of strings. The token that the decoder predicts after each of its input tokens, or
             `None`.
+        separators: List of lists of integers. The positions of the special tokens in `tokens` of each row, without the
+            first token, or `None` without a preprocessor.
 
     Example:
     ```python
@@ -47,6 +100,7 @@ class AttentionWeights:
     tokens: list | None = None
     read: list | None = None
     written: list | None = None
+    separators: list | None = None
 
     def __repr__(self):
         kinds = {kind: getattr(self, kind) for kind in _AXES if getattr(self, kind) is not None}
@@ -112,6 +166,101 @@ class AttentionWeights:
         axes.figure.colorbar(image, ax=axes)
         return axes.figure
 
+    def statistics(self, kind: str = "encoder") -> HeadStatistics:
+        """Returns what each head of self-attention does on average over all tokens of all rows.
+
+        A few dozen texts are enough. Keys that adapters add count for the entropy only.
+
+        Args:
+            kind: String, `"encoder"` or `"decoder"`. Defaults to `"encoder"`.
+
+        Returns:
+            `HeadStatistics`.
+
+        Raises:
+            ValueError: If there is no such kind.
+
+        Source: Clark et al. 2019, section 3. https://arxiv.org/abs/1906.04341
+        """
+        self._check_self_attention(kind)
+        separators = self.separators if kind == "encoder" else None
+        counts = [len(tokens) for tokens in getattr(self, _AXES[kind][0])]
+        total, rows = sum(counts), []
+        known = dict.fromkeys(_MEASURES, total)
+        known |= {"previous": total - len(counts), "next": total - len(counts)}
+        known["separators"] = 0 if separators is None else total
+        for layer in range(len(getattr(self, kind))):
+            sums = sum(
+                _sums(self._heads(kind, row, layer)[0], count, separators[row] if separators else [])
+                for row, count in enumerate(counts)
+            )
+            for head, values in enumerate(sums.tolist()):
+                means = {n: value / known[n] if known[n] else None for n, value in zip(_MEASURES, values)}
+                rows.append({"layer": layer, "head": head, **means})
+        return HeadStatistics(rows, total, len(counts))
+
+    @expects(row=integer(), residual=FRACTION)
+    def rollout(self, row: int = 0, *, kind: str = "encoder", residual: float = 0.5) -> np.ndarray:
+        """Returns how much of each token's input reaches each vector of each layer, if attention were all that mixes.
+
+        The mean over heads is mixed with the identity for the residual connection, its rows are scaled to the sum 1,
+        and it is multiplied by that of the layers below. Values, norms and feed-forward networks are left out, so that
+        this is a rough estimate.
+
+        Args:
+            row: Integer. The row. Defaults to `0`.
+            kind: String, `"encoder"` or `"decoder"`. Defaults to `"encoder"`.
+            residual: Float between 0 and 1. Weight of the residual connection. Defaults to `0.5`.
+
+        Returns:
+            Float array `[layers, tokens, tokens]`: a vector in each line, an input in each column.
+
+        Raises:
+            ValueError: If there is no such row or kind.
+
+        Source: Abnar and Zuidema 2020. https://arxiv.org/abs/2005.00928
+        """
+        self._check_self_attention(kind)
+        found = []
+        for layer in range(len(getattr(self, kind))):
+            matrix, queries, _ = self._matrix(kind, row, layer, None)
+            matrix = np.asarray(matrix[-len(queries) :, -len(queries) :], "float64")
+            matrix = residual * np.eye(len(matrix)) + (1 - residual) * matrix
+            matrix /= matrix.sum(axis=1, keepdims=True)
+            found.append(matrix @ found[-1] if found else matrix)
+        return np.stack(found)
+
+    @expects(row=integer(), view=one_of(*_VIEWS))
+    def to_html(
+        self, path: str | pathlib.Path, view: str = "heads", *, kind: str | None = None, row: int = 0
+    ) -> pathlib.Path:
+        """Writes the weights of all heads for one row as one HTML page, without scripts.
+
+        Args:
+            path: String or path. File to write. An existing file is replaced. Parent folders are created.
+            view: String. `"heads"` draws a line from each token to those that it reads. `"model"` shows the matrices
+                of all heads side by side. Defaults to `"heads"`.
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
+                encoder-decoder, or else `"encoder"`.
+            row: Integer. The row. Defaults to `0`.
+
+        Returns:
+            `path` as a `pathlib.Path`.
+
+        Raises:
+            OSError: If the file cannot be written. It is then unchanged.
+            ValueError: If `view` is unknown, or if there is no such kind or row.
+
+        Source: Vig 2019, the two views of BertViz. https://arxiv.org/abs/1906.05714
+        """
+        kind = self._kind(kind)
+        layers = [self._heads(kind, row, layer) for layer in range(len(getattr(self, kind)))]
+        content = _VIEWS[view]([weights for weights, *_ in layers], *layers[0][1:])
+        return page.write(path, f"Attention: {kind}", content)
+
+    def _check_self_attention(self, kind):
+        one_of(*(name for name in ("encoder", "decoder") if getattr(self, name) is not None)).check("kind", kind)
+
     def _kind(self, kind):
         kinds = [name for name in _AXES if getattr(self, name) is not None]
         if kind is None:
@@ -121,19 +270,38 @@ class AttentionWeights:
 
     def _matrix(self, kind, row, layer, head):
         """Returns the weights of one row, and the names of its queries and keys."""
+        weights, *names = self._heads(kind, row, layer)
+        _check_place("head", len(weights), head)
+        return weights.mean(axis=0) if head is None else weights[head], *names
+
+    def _heads(self, kind, row, layer):
+        """Returns the weights of all heads for one row, `[heads, queries, keys]`, and the names of queries and keys."""
         layers = getattr(self, kind)
-        counts = {"row": len(self.tokens), "layer": len(layers), "head": layers[0].shape[1]}
-        for (name, count), value in zip(counts.items(), (row, layer, head)):
-            rule = f"`{name}` must be from {-count} to {count - 1}."
-            expect(value is None or -count <= value < count, rule, **{name: value})
-        weights = layers[layer][row]
-        weights = weights.mean(axis=0) if head is None else weights[head]
-        names = []
-        for axis, tokens in enumerate(_AXES[kind]):
+        _check_place("row", len(self.tokens), row)
+        _check_place("layer", len(layers), layer)
+        weights, names = layers[layer][row], []
+        for axis, tokens in enumerate(_AXES[kind], 1):
             tokens, most = getattr(self, tokens), max(len(each) for each in getattr(self, tokens))
             added = weights.shape[axis] - most  # Adapters such as a prefix add keys.
             names.append(["+"] * added + tokens[row])
-        return weights[: len(names[0]), : len(names[1])], *names
+        return weights[:, : len(names[0]), : len(names[1])], *names
+
+
+def _check_place(name, count, place):
+    rule = f"`{name}` must be from {-count} to {count - 1}."
+    expect(place is None or -count <= place < count, rule, **{name: place})
+
+
+def _sums(weights, count, separators):
+    """Returns the sums over `count` tokens, the last queries and keys, of each of `_MEASURES`, `[heads, measures]`."""
+    weights = np.asarray(weights[:, -count:], "float64")
+    own, places = weights[..., -count:], np.arange(count)
+    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+    distances = own * np.abs(places[:, None] - places)
+    entropy, distance = -(weights * logs).sum(axis=(1, 2)), distances.sum(axis=(1, 2))
+    neighbors = [np.trace(own, offset, axis1=1, axis2=2) for offset in (-1, 1, 0)]
+    special = own[..., list(separators)].sum(axis=(1, 2))
+    return np.stack([entropy, distance, own[..., 0].sum(axis=1), *neighbors, special], axis=1)
 
 
 def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> AttentionWeights:
@@ -185,6 +353,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     found = {kind: [ops.convert_to_numpy(weights) for weights in layers] for kind, layers in found.items()}
     source = getattr(model, "preprocessor", None)
     named = {"tokens": _named(inputs["token_ids"], ends["padding_mask"], source)}
+    named["separators"] = _separators(inputs["token_ids"], ends["padding_mask"], source)
     if "decoder_padding_mask" in ends:
         counts, target = ends["decoder_padding_mask"], getattr(model, "target_preprocessor", None) or source
         read = _named(inputs["decoder_token_ids"], counts, target)
@@ -232,3 +401,11 @@ def _named(ids, counts, preprocessor):
         [str(token) if vocabulary is None else vocabulary[token] for token in row[:count].tolist()]
         for row, count in zip(ids, counts)
     ]
+
+
+def _separators(ids, counts, preprocessor):
+    """Returns the positions of special tokens of each row, without the first token, or None if none are known."""
+    if not hasattr(preprocessor, "packing"):
+        return None
+    special = [preprocessor.token_to_id(token) for token in preprocessor.packing.special_tokens]
+    return [(1 + np.flatnonzero(np.isin(row[1:count], special))).tolist() for row, count in zip(ids, counts)]

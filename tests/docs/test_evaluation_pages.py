@@ -33,6 +33,7 @@ def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/attention.md")
     assert names["history"].history["loss"][-1] < 0.1 and (tmp_path / "cross_attention.png").exists()
+    assert names["best"]["previous"]["previous"] > 0 and "layer 0" in (tmp_path / "heads.html").read_text("utf-8")
 
 
 @pytest.mark.slow
