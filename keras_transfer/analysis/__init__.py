@@ -2,6 +2,7 @@
 
 import sys
 
+from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
@@ -21,10 +22,14 @@ __all__ = [
     "ClassificationReport",
     "HeadStatistics",
     "MultiLabelReport",
+    "PairScores",
     "StoredStates",
     "attention_weights",
     "hidden_states",
+    "minimal_pairs",
     "random_weights",
     "report",
+    "sentence_scores",
+    "substitutes",
 ]
 open_door(sys.modules[__name__])

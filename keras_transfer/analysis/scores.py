@@ -134,11 +134,12 @@ def fraction_with_interval(count, total, confidence):
 def difference_with_interval(before, after, confidence):
     """Returns the difference of the fractions of two boolean arrays `[rows]` on the same rows as a `Score`.
 
-    Newcombe's interval for pairs (1998) combines those of both fractions. It is also valid for few rows.
+    A row may also count as half, 0.5. Newcombe's interval for pairs (1998) combines those of both fractions. It is also
+    valid for few rows.
     """
-    first, second = (fraction_with_interval(int(part.sum()), len(part), confidence) for part in (before, after))
+    first, second = (fraction_with_interval(float(part.sum()), len(part), confidence) for part in (before, after))
     spreads = before.std() * after.std()
-    correlation = ((before & after).mean() - first.value * second.value) / spreads if spreads else 0.0
+    correlation = ((before * after).mean() - first.value * second.value) / spreads if spreads else 0.0
 
     def distance(a, b):
         return math.sqrt(max(a**2 - 2 * correlation * a * b + b**2, 0.0))

@@ -28,7 +28,13 @@ from keras_transfer.datasets.superglue import (
     load_superglue,
 )
 from keras_transfer.datasets.table import read_table
-from keras_transfer.datasets.text_files import MinimalPairs, load_blimp, load_wikitext
+from keras_transfer.datasets.text_files import (
+    MinimalPairs,
+    load_blimp,
+    load_wikitext,
+    read_agreement,
+    read_minimal_pairs,
+)
 
 __all__ = [
     "Answer",
@@ -68,8 +74,10 @@ __all__ = [
     "load_universal_dependencies",
     "load_wikitext",
     "load_xsum",
+    "read_agreement",
     "read_conll",
     "read_conllu",
+    "read_minimal_pairs",
     "read_parallel",
     "read_parallel_tsv",
     "read_sgm",

@@ -33,6 +33,7 @@ from keras_transfer.tasks.id_rows import (
     end_ids,
     lengths_of,
     named_token_id,
+    prefix_ids,
     rows_of,
     target_preprocessor,
     text_pieces,
@@ -372,18 +373,22 @@ class Scores:
 class Likelihood(_Task):
     """A mixin for language models that returns the likelihood of texts."""
 
-    def score(self, texts: Any, *, batch_size: int = 8) -> Scores:
+    def score(self, texts: Any, *, prefix: str | int | None = None, batch_size: int = 8) -> Scores:
         """Returns the likelihood of texts, which are not truncated.
 
         Args:
             texts: A string or a list of strings, or prepared ids as lists of integers.
+            prefix: String or integer. Token in front of each text, from which its first token is predicted. `"auto"`
+                is the token that ends texts, as in the pretraining of GPT-2, or none if the preprocessor puts a token
+                in front. Defaults to `None`, for none.
             batch_size: Integer. Number of texts in a batch. Defaults to `8`.
 
         Returns:
             `Scores`, with `token_log_likelihoods`, `log_likelihoods`, `perplexity_per_token` and `perplexity_per_word`.
 
         Raises:
-            ValueError: If a text has no tokens, or more tokens than the encoder has positions.
+            ValueError: If a text has no tokens, or more tokens than the encoder has positions, or if `prefix` is not a
+                token or is used with prepared ids.
 
         Example:
         ```python
@@ -395,7 +400,13 @@ class Likelihood(_Task):
         model.score(["The film"]).perplexity_per_token
         ```
         """
-        rows, raw, single = rows_of(self, texts, lambda each: self._ids_of_texts(each, end=True), "text")
+
+        def ids_of(each):
+            first = () if prefix is None else prefix_ids(self, prefix)
+            return [np.array([*first, *row], "int32") for row in self._ids_of_texts(each, end=True)]
+
+        rows, raw, single = rows_of(self, texts, ids_of, "text")
+        expect(raw or prefix is None or not rows, "`prefix` requires texts. Put the token in front of the ids.", prefix)
         texts = [texts] if single else texts
         found = check_numbers(self.token_log_likelihoods(rows, batch_size=batch_size))
         sums = np.array([values.sum(dtype="float64") for values in found])

@@ -181,6 +181,13 @@ def end_ids(task):
     return () if own is None else (own,)
 
 
+def prefix_ids(task, prefix):
+    """Returns the ids to put in front of texts, a tuple: of the token that the user passed, or for `"auto"`."""
+    if prefix != "auto":
+        return (named_token_id(token_preprocessor(task), prefix, "prefix"),)
+    return () if token_preprocessor(task).packing.start else end_ids(task)[:1]
+
+
 def text_pieces(task):
     """Returns the bytes that each token adds to a text, as a list. Special tokens add nothing."""
     token_preprocessor(task)

@@ -1,5 +1,7 @@
 """Masked language models: tasks that predict hidden tokens, and answer by filling masks."""
 
+import collections
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,8 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.expect import FLAG, expect, expects, integer
+from keras_transfer.data import LENGTH_STEP, compiles_each_length
 from keras_transfer.encoders import dense_on, encode
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking
@@ -21,8 +24,10 @@ from keras_transfer.tasks.reader import Reader, for_backend
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
 from keras_transfer.tasks.token_targets import HiddenTokens
+from keras_transfer.text import to_list
 
 _EXPORTED = 5  # Number of candidate tokens that an exported model returns for each mask.
+_TOGETHER = 4096  # Number of texts whose masked rows are in memory at once.
 
 
 class MaskReader(Reader):
@@ -213,6 +218,23 @@ def tokens_of(encoder):
     return table, sequence
 
 
+@dataclasses.dataclass
+class PseudoScores:
+    """The pseudo-log-likelihoods of texts under a masked language model (Salazar et al. 2020).
+
+    Attributes:
+        token_log_likelihoods: List of arrays `[tokens]`, the natural logarithm of each token's probability given all
+            other tokens of its text. Special tokens have none.
+        log_likelihoods: Array `[texts]`, the sum for each text.
+        pseudo_perplexity: Float. `exp(-sum / tokens)`, over the tokens of all texts. Do not compare it with the
+            perplexity of a causal language model, which sees only earlier tokens.
+    """
+
+    token_log_likelihoods: list
+    log_likelihoods: np.ndarray
+    pseudo_perplexity: float
+
+
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class MaskedLM(FillsMasks, HiddenTokenTask):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
@@ -262,7 +284,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
 
     reads = ("sequence_output",)
     purpose = Purpose("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])', "AutoModelForMaskedLM")
-    answers = ("fill_mask", "classify")
+    answers = ("fill_mask", "classify", "score")
     checkpoint_head = TaskHead(name="masked_lm", check_encoder=check_reads_ahead)
 
     def __init__(
@@ -293,6 +315,105 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         super().__init__(encoder, reader, Head(outputs, labels), inputs=inputs, settings=settings, name=name)
         self.token_head = head
+        # A plain dict would be tracked by Keras, which would then save the weights a second time.
+        object.__setattr__(self, "compiled_generators", collections.UserDict())
+
+    # === Likelihood ===
+
+    @expects(batch_size=integer(1), within_word=FLAG)
+    def score(self, texts: Any, *, batch_size: int = 64, within_word: bool = False) -> PseudoScores:
+        """Returns the pseudo-log-likelihood of texts: each token is masked alone, and predicted from all others.
+
+        A text of n tokens requires n rows. Equal rows are computed once: two sentences that differ in one token share
+        the row in which it is masked.
+
+        Args:
+            texts: A string, or a list, array or table column of strings.
+            batch_size: Integer. Number of masked rows in a batch. Defaults to `64`.
+            within_word: Boolean. Whether the later tokens of the same word are masked, too. The sum over the tokens
+                then no longer overrates long, rare words, whose ends are easy to guess from their beginnings (Kauf and
+                Ivanova 2023). Defaults to `False`.
+
+        Returns:
+            `PseudoScores`, with `token_log_likelihoods`, `log_likelihoods` and `pseudo_perplexity`.
+
+        Raises:
+            ValueError: If `texts` contains anything but strings, if a text has no tokens or does not fit the
+                `sequence_length` of the preprocessor, or if there is no preprocessor.
+
+        Example:
+        ```python
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends"]
+        encoder = keras_transfer.encoders.BertEncoder(8, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        model = keras_transfer.tasks.MaskedLM(encoder, keras_transfer.text.BertPreprocessor(words))
+        model.score(["the film ends", "the ends film"]).log_likelihoods
+        ```
+
+        Source: https://arxiv.org/abs/1910.14659, https://arxiv.org/abs/2305.10588
+        """
+        self.reader.require()
+        is_list = self.reader.accepts(texts) and not isinstance(texts, tuple)
+        expect(is_list, "`texts` must be a list of strings.", received=type(texts).__name__)
+        texts, limit = to_list(texts), self.preprocessor.sequence_length - self.preprocessor.num_special_tokens
+        rows = [np.array(row, "int32") for row in self.preprocessor.tokenize(texts).to_list()] if texts else []
+        rule = f"Each text must have 1 to {limit} tokens. Pass a preprocessor with a larger `sequence_length`."
+        for place, row in enumerate(rows):
+            expect(0 < len(row) <= limit, rule, received=f"{len(row)} tokens at position {place}")
+        found = []
+        for start in range(0, len(rows), _TOGETHER):
+            found += self._pseudo_log_likelihoods(rows[start : start + _TOGETHER], batch_size, within_word)
+        sums = np.array([values.sum(dtype="float64") for values in check_numbers(found)])
+        return PseudoScores(found, sums, float(np.exp(-sums.sum() / max(sum(map(len, found)), 1))))
+
+    def _pseudo_log_likelihoods(self, rows, batch_size, within_word):
+        """Returns the log-likelihood of each token of rows of ids, given the others, a list of arrays."""
+        starts = self.preprocessor.tokenizer.word_starts() if within_word else None
+        hidden: dict[Any, Any] = {}  # From a masked row and its place to the tokens that it hides, and of which texts.
+        for text, row in enumerate(rows):
+            ends = [at for at in range(1, len(row)) if starts is None or starts[row[at]]] + [len(row)]
+            ends = np.array(ends)[np.searchsorted(ends, np.arange(len(row)), side="right")]
+            for place, end in enumerate(ends):
+                masked = row.copy()
+                masked[place:end] = self.preprocessor.mask_id
+                tokens = hidden.setdefault((masked.tobytes(), place), {})
+                tokens.setdefault(row[place], []).append((text, place))
+        model, found = self._pseudo_scorer(), [np.zeros(len(row), "float32") for row in rows]
+        keys, size = sorted(hidden, key=lambda key: len(key[0])), min(batch_size, len(hidden))
+        targets, step = max(map(len, hidden.values())), LENGTH_STEP if compiles_each_length() else 1
+        for start in range(0, len(keys), size):
+            part = keys[start : start + size]
+            part += part[:1] * (size - len(part))  # A batch of another size may be compiled again.
+            inputs = self.preprocessor.encode_ids([np.frombuffer(ids, "int32") for ids, _ in part])
+            extra = -inputs["token_ids"].shape[1] % step
+            inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
+            places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
+            ids = np.array([[*hidden[key], *[0] * (targets - len(hidden[key]))] for key in part], "int32")
+            values = model.predict_on_batch({**inputs, "mask_positions": places, "target_ids": ids})
+            for key, row in zip(keys[start : start + size], values):
+                for value, owners in zip(row, hidden[key].values()):
+                    for text, place in owners:
+                        found[text][place] = value
+        return found
+
+    def _pseudo_scorer(self):
+        """Returns a model from inputs with one masked place and `target_ids` to the targets' log-likelihoods there."""
+        self.discard_if_changed()
+        if "pseudo_scorer" not in self.compiled_generators:
+            targets = keras.Input((None,), dtype="int32", name="target_ids")
+            values = _CandidateLogLikelihood(dtype="float32")(self.output, targets)
+            self.compiled_generators["pseudo_scorer"] = keras.Model({**self.input, "target_ids": targets}, values)
+        return self.compiled_generators["pseudo_scorer"]
+
+
+class _CandidateLogLikelihood(keras.layers.Layer):
+    """The log-likelihoods of targets `[batch, targets]`, given logits `[batch, 1, vocabulary]`."""
+
+    def call(self, logits, targets):
+        chosen = ops.take_along_axis(logits[:, 0], targets, axis=1)
+        return chosen - ops.logsumexp(logits[:, 0], axis=-1, keepdims=True)
+
+    def compute_output_spec(self, logits, targets):
+        return keras.KerasTensor(targets.shape, "float32")
 
 
 class TokenHead:

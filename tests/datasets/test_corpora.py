@@ -1,10 +1,10 @@
-"""WikiText's lines and BLiMP's pairs, with their published sizes."""
+"""WikiText's lines and BLiMP's pairs, with their published sizes, and pairs of other files."""
 
 import json
 
 import pytest
 
-from keras_transfer.datasets import load_blimp, load_wikitext
+from keras_transfer.datasets import load_blimp, load_wikitext, read_agreement, read_minimal_pairs
 
 
 def test_wikitext_2_has_its_published_numbers_of_tokens(data_dir):
@@ -47,3 +47,35 @@ def test_a_mistake_in_blimp_is_one_error(tmp_path):
     for place in (path, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"github.com/alexwarstadt/blimp"):
             load_blimp(place)
+
+
+def test_minimal_pairs_are_read_from_any_table(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,source_sentence,target_sentence,PID\n1,Это мой дом.,Это моего дом.,case\n", "utf-8")
+    found = read_minimal_pairs(path, "source_sentence", "target_sentence", "PID")
+    assert found == (["Это мой дом."], ["Это моего дом."], ["case"])
+    assert read_minimal_pairs(path, "source_sentence", "target_sentence").phenomena == ["pairs"]
+
+
+def test_agreement_is_read_with_both_forms_of_the_verb(tmp_path):
+    (tmp_path / "a.text").write_text("the key to the cabinets is here <eos>\nkeys are <eos>\n", "utf-8")
+    (tmp_path / "a.gold").write_text("5\tis\tare\t1\n1\tlie\tlies\t0\n", "utf-8")
+    assert read_agreement(tmp_path / "a.text") == (
+        ["the key to the cabinets is here", "keys lie"],
+        ["the key to the cabinets are here", "keys lies"],
+        ["1 attractor", "0 attractors"],
+    )
+
+
+def test_a_mistake_in_agreement_is_one_error(tmp_path):
+    (tmp_path / "a.text").write_text("keys are\nkeys are\n")
+    for gold, message in [
+        ("1\tare\tis\t0\n", r"same number of lines. Received: lines=\(2, 1\)"),
+        ("1\tare\tis\t0\n2\tare\tis\t0\n", r"a.gold, line 2: Expected the position of the verb"),
+        ("1\tare\tis\n1\tare\tis\t0\n", r"a.gold, line 1: Expected the position of the verb"),
+    ]:
+        (tmp_path / "a.gold").write_text(gold)
+        with pytest.raises(ValueError, match=message):
+            read_agreement(tmp_path / "a.text")
+    with pytest.raises(FileNotFoundError, match="b.text"):
+        read_agreement(tmp_path / "b.text")
