@@ -36,6 +36,7 @@ WITHIN = {
     ("wrappers", "adaptation"),
     ("experiments", "adaptation"),
     ("experiments", "analysis"),
+    ("analysis", "adaptation"),
     ("callbacks", "training"),
     ("optimizers", "training"),
 }

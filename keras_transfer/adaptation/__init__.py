@@ -61,6 +61,7 @@ from keras_transfer.adaptation.adapters.adapters import (
     head_for,
 )
 from keras_transfer.adaptation.adapters.kind import KINDS
+from keras_transfer.adaptation.pruning import blocks_of
 from keras_transfer.adaptation.recipe import RECIPES, STEPS, enough_epochs, steps_of
 
 __all__ = [

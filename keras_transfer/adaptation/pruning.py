@@ -74,7 +74,7 @@ def head_importance(
 
     Source: https://arxiv.org/abs/1905.10650
     """
-    blocks = _blocks_of(task)
+    blocks = blocks_of(task)
     kernels = [(block.attention.output_dense.kernel, block.attention.num_heads) for block in blocks]
     kernels += [(block.feed_forward.outer.kernel, block.feed_forward.intermediate_dim) for block in blocks]
     frozen = [kernel.path for kernel, _ in kernels if not kernel.trainable]
@@ -166,7 +166,7 @@ def prune(
 
     Source: https://arxiv.org/abs/1905.10650
     """
-    blocks = _blocks_of(task)
+    blocks = blocks_of(task)
     layers = list(range(len(blocks)) if layers is None else layers)
     expect(max(layers) < len(blocks), f"`layers` must be blocks from 0 to {len(blocks) - 1}.", layers=layers)
     kinds, encoder = {type(block.attention) for block in blocks}, task.encoder
@@ -219,7 +219,7 @@ def remade(task, config, value_of, layers=None):
     return new
 
 
-def _blocks_of(task):
+def blocks_of(task):
     """Returns the blocks of a task whose parts can be left out."""
     encoder = task.encoder
     blocks = encoder.blocks if isinstance(encoder, TransformerStack) and "num_layers" in encoder.settings else []

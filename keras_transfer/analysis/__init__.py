@@ -2,6 +2,7 @@
 
 import sys
 
+from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.classification_report import ClassificationReport
@@ -18,12 +19,14 @@ from keras_transfer.analysis.significance import mean_interval, paired_test
 from keras_transfer.analysis.tables import Table
 
 __all__ = [
+    "Ablation",
     "AttentionWeights",
     "ClassificationReport",
     "HeadStatistics",
     "MultiLabelReport",
     "PairScores",
     "StoredStates",
+    "ablate",
     "attention_weights",
     "hidden_states",
     "minimal_pairs",

@@ -83,7 +83,7 @@ class ClassificationReport(Report):
         self.label_names = names = [str(name) for name in names]
         rule = f"`label_names` must be {classes} different names, one for each class."
         expect(len(set(names)) == len(names) == classes, rule, label_names=self.label_names)
-        self.labels = _positions(y_true, self.label_names)
+        self.labels = class_positions(y_true, self.label_names)
         expect(len(self.labels) == count, "Each row must have a label.", labels=len(self.labels), count=count)
         texts = self._rows_of(texts)
 
@@ -136,7 +136,7 @@ class ClassificationReport(Report):
         }
 
 
-def _positions(labels, names):
+def class_positions(labels, names):
     """Returns labels as an integer array of positions in the list of names."""
     if has_names(labels):
         return positions_of(labels, names).astype(int)

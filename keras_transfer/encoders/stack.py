@@ -369,9 +369,19 @@ class TransformerStack(Encoder):
         """
         return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip(), attention_mask)
 
-    def attention_weights(self, inputs: Mapping) -> dict:
+    def attention_weights(self, inputs: Mapping, heads: list | None = None) -> dict:
+        """Returns the weights of attention; see `Encoder.attention_weights`.
+
+        Args:
+            inputs: Dict of tensors, one for each input of the encoder.
+            heads: List to which the outputs of the heads of each block are appended, tensors `[batch, length, heads *
+                head_dim]`. Defaults to `None`.
+
+        Returns:
+            A dict with the key `encoder`.
+        """
         options = {"attention_mask": inputs["attention_mask"]} if "attention_mask" in self.input else {}
-        return {"encoder": run_and_record(self, inputs, **options)[0]}
+        return {"encoder": run_and_record(self, inputs, heads, **options)[0]}
 
     # === Decoding with a cache ===
 
