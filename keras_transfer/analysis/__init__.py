@@ -5,6 +5,14 @@ import sys
 from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
+from keras_transfer.analysis.checklist import (
+    BehaviorReport,
+    Direction,
+    Invariance,
+    MinimumFunctionality,
+    check_behavior,
+    fill_templates,
+)
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
@@ -21,13 +29,19 @@ from keras_transfer.analysis.tables import Table
 __all__ = [
     "Ablation",
     "AttentionWeights",
+    "BehaviorReport",
     "ClassificationReport",
+    "Direction",
     "HeadStatistics",
+    "Invariance",
+    "MinimumFunctionality",
     "MultiLabelReport",
     "PairScores",
     "StoredStates",
     "ablate",
     "attention_weights",
+    "check_behavior",
+    "fill_templates",
     "hidden_states",
     "minimal_pairs",
     "random_weights",

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.scores import difference_with_interval, fraction_with_interval
+from keras_transfer.analysis.rates import Rates
 from keras_transfer.core.expect import TEXT, expect, expects, integer
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM
@@ -154,7 +153,7 @@ def minimal_pairs(
     return PairScores(pairs, list(groups), margins(model), None if against is None else margins(against))
 
 
-class PairScores(Result):
+class PairScores(Rates):
     """How often a language model prefers the acceptable sentence of a minimal pair, which `minimal_pairs` returns.
 
     Args:
@@ -164,8 +163,8 @@ class PairScores(Result):
         before: Float array `[pairs]`. The margins of another model. Defaults to `None`.
 
     Attributes:
-        rows: List of dicts, one for each phenomenon and one for `"all"`, with the number of `pairs`, `accuracy` with
-            its 95% interval `low` and `high` (Wilson), and the number of `ties`, each of which counts as half. With
+        rows: List of dicts, one for each phenomenon and one for `"all"`, with the number of `pairs`, the number of
+            `ties`, each of which counts as half, and `accuracy` with its 95% interval `low` and `high` (Wilson). With
             another model, `before` is its accuracy, and `difference` has the interval `difference_low` and
             `difference_high` (Newcombe, for pairs).
         accuracy: Float. The accuracy over all pairs.
@@ -179,7 +178,7 @@ class PairScores(Result):
     """
 
     title = "Minimal pairs"
-    index = ("phenomenon",)
+    index, columns = ("phenomenon",), ("phenomenon", "pairs", "ties")
 
     def __init__(
         self, pairs: MinimalPairs, groups: Sequence[Any], margins: np.ndarray, before: np.ndarray | None = None
@@ -194,15 +193,9 @@ class PairScores(Result):
 
     def _row(self, name, places):
         right = _right(self.margins[places])
-        score = fraction_with_interval(right.sum(), len(places), 0.95)
-        row = {"phenomenon": name, "pairs": len(places), "accuracy": float(score.value)}
-        row |= {"low": float(score.low), "high": float(score.high), "ties": int((right == 0.5).sum())}
-        if self.before is None:
-            return row
-        before = _right(self.before[places])
-        change = difference_with_interval(before, right, 0.95)
-        row |= {"before": float(before.mean()), "difference": float(change.value)}
-        return {**row, "difference_low": float(change.low), "difference_high": float(change.high)}
+        before = None if self.before is None else _right(self.before[places])
+        row = {"phenomenon": name, "pairs": len(places), "ties": int((right == 0.5).sum())}
+        return row | self._rate(right, before)
 
     def examples(self, count: int = 10) -> list[Pair]:
         """Returns the pairs that the model gets wrong, the most clearly wrong first.
@@ -218,19 +211,6 @@ class PairScores(Result):
             Pair(self.pairs.good[place], self.pairs.bad[place], float(self.margins[place]), self.groups[place])
             for place in worst
         ]
-
-    def _cells(self):
-        heads = ["phenomenon", "pairs", "accuracy", "95% interval", "ties"]
-        heads += [] if self.before is None else ["before", "difference", "95% interval"]
-        return heads, [self._shown(row) for row in self.rows]
-
-    def _shown(self, row):
-        cells = [str(row["phenomenon"]), f"{row['pairs']:,}", f"{row['accuracy']:.3f}"]
-        cells += [f"{row['low']:.3f} to {row['high']:.3f}", str(row["ties"])]
-        if self.before is not None:
-            cells += [f"{row['before']:.3f}", f"{row['difference']:+.3f}"]
-            cells += [f"{row['difference_low']:+.3f} to {row['difference_high']:+.3f}"]
-        return cells
 
     def _notes(self):
         return ["A model that knows nothing prefers the good sentence in 0.500 of the pairs. Ties count as half."]

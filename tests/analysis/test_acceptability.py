@@ -65,7 +65,7 @@ def test_pairs_are_counted_by_phenomenon_and_ties_count_as_half():
     ]
     assert found.accuracy == 0.625 and found.rows[2]["low"] < 0.625 < found.rows[2]["high"]
     assert found.examples() == [("bb", "bbb", -1.0, "long")]
-    assert str(found).splitlines()[2].split()[:3] == ["long", "3", "0.667"]
+    assert str(found).splitlines()[2].split()[:4] == ["long", "3", "0", "0.667"]
 
 
 def test_pairs_are_grouped_by_other_values_and_compared_with_another_model():
