@@ -5,6 +5,7 @@ import sys
 from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
+from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
 from keras_transfer.analysis.checklist import (
     BehaviorReport,
     Direction,
@@ -14,9 +15,20 @@ from keras_transfer.analysis.checklist import (
     fill_templates,
 )
 from keras_transfer.analysis.classification_report import ClassificationReport
+from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
+from keras_transfer.analysis.similarity import (
+    LayerSimilarity,
+    MovedLayers,
+    cka,
+    layer_similarity,
+    moved_layers,
+    pwcca,
+    svcca,
+)
 from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
+from keras_transfer.analysis.word_tests import Analogies, WordSimilarity, analogies, neighbors, word_similarity
 from keras_transfer.core.door import open_door
 
 # isort: split
@@ -28,25 +40,44 @@ from keras_transfer.analysis.tables import Table
 
 __all__ = [
     "Ablation",
+    "Analogies",
+    "AssociationTest",
     "AttentionWeights",
     "BehaviorReport",
     "ClassificationReport",
     "Direction",
     "HeadStatistics",
     "Invariance",
+    "Isotropy",
+    "LayerSimilarity",
     "MinimumFunctionality",
+    "MovedLayers",
     "MultiLabelReport",
     "PairScores",
     "StoredStates",
+    "WordSimilarity",
     "ablate",
+    "analogies",
+    "association_test",
     "attention_weights",
     "check_behavior",
+    "cka",
     "fill_templates",
     "hidden_states",
+    "isotropy",
+    "layer_similarity",
     "minimal_pairs",
+    "moved_layers",
+    "neighbors",
+    "pwcca",
     "random_weights",
+    "remove_direction",
     "report",
+    "scatter",
     "sentence_scores",
     "substitutes",
+    "svcca",
+    "swap_words",
+    "word_similarity",
 ]
 open_door(sys.modules[__name__])

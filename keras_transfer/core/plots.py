@@ -2,13 +2,14 @@
 
 import functools
 import io
+from typing import Any
 
 from keras_transfer.core.expect import raising
 
 # The colors of Okabe and Ito (2008), each with a line style and a marker, so that color is not the only difference.
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 GREY = "#767676"
-STYLES = (
+STYLES: tuple[dict[str, Any], ...] = (
     {"color": BLUE, "linestyle": "-", "marker": "o"},
     {"color": RED, "linestyle": "--", "marker": "s"},
     {"color": BLACK, "linestyle": ":", "marker": "^"},

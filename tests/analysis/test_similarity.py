@@ -1,0 +1,173 @@
+"""CKA, SVCCA and PWCCA agree with the code of their authors; layers are compared within and between models."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transfer.analysis.similarity as similarity
+from keras_transfer.analysis import (
+    LayerSimilarity,
+    MovedLayers,
+    cka,
+    hidden_states,
+    layer_similarity,
+    moved_layers,
+    pwcca,
+    svcca,
+)
+from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.text import BertPreprocessor
+from tests.errors import check_errors
+from tests.samples import REFERENCES
+from tests.tasks import tiny
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Arrays, and what the authors' code finds in them: `tests/references/make_cca.py`."""
+    with np.load(REFERENCES / "cca.npz") as file:
+        return dict(file)
+
+
+def random_arrays(rows=100, dims=10, other=7):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(rows, dims))
+    return a, a[:, :other] + random.normal(size=(rows, other))
+
+
+def test_cka_has_the_values_that_the_authors_notebook_prints():
+    np.random.seed(1337)
+    a = np.random.randn(100, 10)
+    b = np.random.randn(100, 10) + a
+    assert round(cka(a, b), 5) == 0.55761
+    assert round(cka(a, b, kernel="rbf", threshold=0.5), 5) == 0.65483
+    assert round(cka(a, b, debiased=True), 5) == 0.51346
+
+
+def test_cka_of_sums_in_parts_equals_that_of_gram_matrices(monkeypatch):
+    monkeypatch.setattr(similarity, "_ROWS", 7)
+    a, b = random_arrays()
+    centering = np.eye(100) - 1 / 100
+    first, second = (centering @ (each + 5) @ (each + 5).T @ centering for each in (a, b))
+    expected = (first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum())
+    assert cka(a, b) == pytest.approx(expected, abs=1e-12)
+    grams = [similarity._centered_gram(each @ each.T, True) for each in (a, b)]
+    expected = (grams[0] * grams[1]).sum() / np.sqrt((grams[0] ** 2).sum() * (grams[1] ** 2).sum())
+    assert cka(a, b, debiased=True) == pytest.approx(expected, abs=1e-12)
+
+
+def test_rotations_leave_cka_at_1_and_debiased_cka_of_unrelated_vectors_is_near_0():
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(2, 60, 50))
+    rotation = np.linalg.qr(random.normal(size=(50, 50)))[0]
+    assert cka(a, 3 * a @ rotation + 1) == pytest.approx(1)
+    assert cka(a, b) > 0.4 and abs(cka(a, b, debiased=True)) < 0.05
+
+
+def test_svcca_is_the_mean_of_the_correlations_that_the_authors_code_finds(reference):
+    a, b = reference["a"], reference["b"]
+    assert svcca(a, b, variance=1) == pytest.approx(reference["correlations"].mean(), abs=1e-8)
+    shares = [np.cumsum(np.linalg.svd(each - each.mean(axis=0))[1] ** 2) for each in (a, b)]
+    kept = [share[count - 1] / share[-1] for share, count in zip(shares, (4, 5))]
+    reduced = [each @ similarity._whitening(similarity._Layer(each).own, part) for each, part in zip((a, b), kept)]
+    assert [each.shape[1] for each in reduced] == [4, 5]
+    assert svcca(*reduced, variance=1) == pytest.approx(reference["few"].mean(), abs=1e-8)
+
+
+def test_pwcca_weighs_the_correlations_by_the_directions_that_the_authors_code_finds(reference):
+    a, b, directions = reference["a"], reference["b"], reference["directions"]
+    weights = np.abs(directions @ (a - a.mean(axis=0))).sum(axis=1) / np.linalg.norm(directions, axis=1)
+    expected = weights @ reference["correlations"] / weights.sum()
+    assert pwcca(a, b) == pytest.approx(expected, abs=1e-8) and pwcca(b, a) == pytest.approx(expected, abs=1e-8)
+    assert pwcca(reference["white"], b) == pytest.approx(reference["weighted"], abs=1e-8)
+
+
+def test_canonical_correlations_ignore_repeated_neurons_and_linear_maps():
+    a, b = random_arrays()
+    linear = np.random.default_rng(1).normal(size=(10, 10))
+    assert pwcca(a, b) == pytest.approx(pwcca(a @ linear, b), abs=1e-8)
+    assert svcca(a, b, variance=1) == pytest.approx(svcca(np.hstack([a, a[:, :2]]) @ np.eye(12), b, variance=1))
+
+
+test_arrays_that_cannot_be_compared_are_errors = check_errors(
+    (lambda: cka(np.ones((5, 2)), np.ones((6, 2))), "[rows, other dim] ... Received: a=(5, 2), b=(6, 2)"),
+    (lambda: cka(np.ones((3, 2)), np.ones((3, 2))), "at least 4 rows"),
+    (lambda: cka(np.ones((5, 2)), np.eye(5)), "The vectors must differ"),
+    (lambda: svcca(*random_arrays(rows=10)), "more vectors than dimensions ... vectors=10, dimensions=(10, 7)"),
+    (lambda: cka(*random_arrays(), kernel="cosine"), "`kernel` must be one of ('linear', 'rbf')"),
+)
+
+
+def some_bert(seed=0, **options):
+    keras.utils.set_random_seed(seed)
+    return tiny.encoder(**{"num_layers": 2, "initializer_range": 0.5} | options)
+
+
+def options(pieces=("a", "b", "c", "d")):
+    preprocessor = BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *pieces], sequence_length=16)
+    return {"preprocessor": preprocessor, "batch_size": 4, "verbose": 0}
+
+
+SENTENCES = [list("abcd"), list("dcbaabd"), list("ac"), list("bddbcaab"), list("ddcab")]
+
+
+@pytest.mark.core
+def test_the_layers_of_a_model_are_compared_as_their_vectors_are():
+    encoder = some_bert()
+    states = hidden_states(encoder, SENTENCES, **options()).flat(slice(None))
+    found = layer_similarity(encoder, SENTENCES, **options())
+    names = ["embeddings", "block_0", "block_1"]
+    expected = [[cka(states[a], states[b]) for b in names] for a in names]
+    np.testing.assert_allclose(found.matrix, expected, atol=1e-3)  # `states` are stored in float16.
+    assert found.names == names and (np.diagonal(found.matrix) == 1).all() and (found.matrix < 1).any()
+    assert found.rows[1] == {"layer": "block_0", **dict(zip(names, found.matrix[1]))}
+    assert "cka of 26 vectors." in str(found)
+
+
+@pytest.mark.core
+def test_the_layers_of_two_models_may_differ_in_number_width_and_tokenizer():
+    other = TextEmbedder(some_bert(1, num_layers=1, hidden_dim=6), options("dcba")["preprocessor"])
+    found = layer_similarity(some_bert(), SENTENCES, other, **options())
+    assert found.matrix.shape == (3, 2) and found.others == ["embeddings", "block_0"]
+    debiased = layer_similarity(some_bert(), SENTENCES, other, method="debiased_cka", layers=["block_0"], **options())
+    assert debiased.matrix.shape == (1, 1) and debiased.matrix[0, 0] < found.matrix[1, 1]
+
+
+@pytest.mark.core
+def test_moved_layers_are_those_whose_weights_and_states_differ():
+    before, after = some_bert(), some_bert()
+    kernel = next(weight for weight in after.weights if "block_1" in weight.path and "kernel" in weight.path)
+    kernel.assign(kernel * 2)
+    found = moved_layers(before, after, SENTENCES, **options())
+    rows = {row["group"]: row for row in found.rows}
+    assert [rows[name]["weights"] for name in ("embeddings", "block_0")] == [0, 0]
+    group = [keras.ops.convert_to_numpy(weight) for weight in before.weights if "block_1" in weight.path]
+    own = next(keras.ops.convert_to_numpy(weight) for weight in before.weights if weight.path == kernel.path)
+    expected = np.linalg.norm(own) / np.sqrt(sum(np.square(each).sum() for each in group))
+    assert rows["block_1"]["weights"] == pytest.approx(expected, rel=1e-5)
+    assert [rows[name]["states"] for name in ("embeddings", "block_0")] == pytest.approx([0, 0], abs=1e-6)
+    assert rows["block_1"]["states"] > 1e-3 and found.left_out == []
+
+
+def test_a_head_that_only_one_model_has_is_left_out():
+    encoder = some_bert()
+    model = TextClassifier(encoder, num_classes=3)
+    found = moved_layers(encoder, model)
+    assert found.left_out == ["head"] and all(row["states"] is None for row in found.rows)
+    assert "Only in one of the models: head." in str(found)
+
+
+def test_similarities_and_distances_have_pictures():
+    pytest.importorskip("matplotlib", reason="draws pictures: pip install 'keras_transfer[plots]'")
+    axes = LayerSimilarity(np.eye(2), ["a", "b"], ["c", "d"], "cka", 5).plot().axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["c", "d"]
+    rows = [{"group": name, "kind": "block", "weights": 0.1, "states": None} for name in "ab"]
+    (line,) = MovedLayers(rows, []).plot().axes[0].lines[:1]
+    assert line.get_xdata().tolist() == [0.1, 0.1]
+
+
+test_models_that_cannot_be_compared_are_errors = check_errors(
+    (lambda: layer_similarity(some_bert(), SENTENCES), "Pass `preprocessor`"),
+    (lambda: layer_similarity(some_bert(), SENTENCES[:2], method="svcca", **options()), "more vectors than dimensions"),
+    (lambda: moved_layers(some_bert(), some_bert(num_layers=1, hidden_dim=4)), "must have layer groups in common"),
+)
