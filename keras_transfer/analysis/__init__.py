@@ -5,6 +5,8 @@ import sys
 from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
+from keras_transfer.analysis.attribution import attribute
+from keras_transfer.analysis.attribution_view import Attributions, DeletionCurve
 from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
 from keras_transfer.analysis.checklist import (
     BehaviorReport,
@@ -43,8 +45,10 @@ __all__ = [
     "Analogies",
     "AssociationTest",
     "AttentionWeights",
+    "Attributions",
     "BehaviorReport",
     "ClassificationReport",
+    "DeletionCurve",
     "Direction",
     "HeadStatistics",
     "Invariance",
@@ -60,6 +64,7 @@ __all__ = [
     "analogies",
     "association_test",
     "attention_weights",
+    "attribute",
     "check_behavior",
     "cka",
     "fill_templates",

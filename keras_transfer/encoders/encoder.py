@@ -131,7 +131,10 @@ def above(model, layer=0, advice="Use another `layer`."):
         A symbolic tensor `[batch, length, dim]`, and the model from it and the inputs of the task, in a list, to the
         outputs of the task.
     """
-    states = token_states(model.encoder).hidden_states
+    encoder = model.encoder
+    if "decoder_sequence_output" in encoder.output:  # The half that reads.
+        encoder = encoder.encoder
+    states = token_states(encoder).hidden_states
     rule = f"`layer` must be a hidden state of the encoder, from 0 to {len(states) - 1}."
     expect(0 <= layer < len(states), rule, layer=layer)
     inputs = model.input.values() if isinstance(model.input, dict) else model.inputs

@@ -50,6 +50,7 @@ from keras_transfer.text.predicted_words import BEGIN, END
 from keras_transfer.text.preprocessor import (
     DEFAULT_LENGTH,
     LengthError,
+    WordLevelPreprocessor,
     character_offsets,
     check_word_level,
     preprocess,
