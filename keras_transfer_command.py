@@ -270,6 +270,23 @@ COMMANDS = {
             "--report": value("FILE", "HTML page for the report, which is replaced if it exists"),
         },
     ),
+    "inspect": Command(
+        "inspecting",
+        "show on one page what a model gets right, where it looks and what breaks it",
+        "keras-transfer inspect classifier --data test.csv --against minilm-l6 --report inspection.html",
+        {
+            "model": {"help": f"{MODEL} of any task"},
+            **data("texts with labels, or texts for a model that predicts none"),
+            **COLUMNS,
+            "--no-labels": flag("the table has no labels"),
+            "--against": value("MODEL", "model to compare with, such as its start: as for --encoder, or a .keras file"),
+            "--pairs": value("FILE", "minimal pairs for a language model, a file or folder of BLiMP"),
+            "--rows": count("rows that are drawn from a larger table", 1000, 2),
+            "--examples": count("examples of each kind", 8),
+            "--folder": value("FOLDER", "folder of finished sections, where the same command continues"),
+            "--report": value("FILE", "HTML page, which is replaced if it exists", "inspection.html"),
+        },
+    ),
     "predict": Command(
         "predictions",
         "add predictions to the rows of a table of any size",

@@ -18,6 +18,7 @@ from keras_transfer.analysis.checklist import (
 )
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
+from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.similarity import (
@@ -51,6 +52,7 @@ __all__ = [
     "DeletionCurve",
     "Direction",
     "HeadStatistics",
+    "Inspection",
     "Invariance",
     "Isotropy",
     "LayerSimilarity",
@@ -69,6 +71,7 @@ __all__ = [
     "cka",
     "fill_templates",
     "hidden_states",
+    "inspect",
     "isotropy",
     "layer_similarity",
     "minimal_pairs",

@@ -254,9 +254,11 @@ class AttentionWeights:
         Source: Vig 2019, the two views of BertViz. https://arxiv.org/abs/1906.05714
         """
         kind = self._kind(kind)
+        return page.write(path, f"Attention: {kind}", self._view(view, kind, row))
+
+    def _view(self, view, kind, row):
         layers = [self._heads(kind, row, layer) for layer in range(len(getattr(self, kind)))]
-        content = _VIEWS[view]([weights for weights, *_ in layers], *layers[0][1:])
-        return page.write(path, f"Attention: {kind}", content)
+        return _VIEWS[view]([weights for weights, *_ in layers], *layers[0][1:])
 
     def _check_self_attention(self, kind):
         one_of(*(name for name in ("encoder", "decoder") if getattr(self, name) is not None)).check("kind", kind)

@@ -1,0 +1,27 @@
+"""`keras-transfer inspect`: one page about a model, next to its start if that is given."""
+
+from keras_transfer import analysis, datasets, tasks
+from keras_transfer.cli.labelled_texts import FORM, read_column, read_texts
+from keras_transfer.cli.models import find_model, load_model, trained_model
+from keras_transfer.cli.progress import bar_or_lines
+from keras_transfer.cli.scores import check_writable
+from keras_transfer.encoders import Encoder
+
+
+def inspect(model, data, text_column, label_column, against, report, no_labels, pairs, label_separator=None, **options):
+    """Prints what an inspection finds, and writes its page."""
+    check_writable("--report", report, new_folders=True)
+    path, model = model, load_model(find_model(model))
+    kind = "regression" if isinstance(model, tasks.TextRegressor) else "classification"
+    kind = "multi-label" if getattr(model, "multi_label", False) else kind
+    form = {name: options.pop(name) for name in FORM if name != "label_separator"}
+    if no_labels or not isinstance(model, (tasks.TextClassifier, tasks.TextRegressor)):
+        columns = read_column(data, text_column, **form)
+    else:
+        columns = read_texts(data, text_column, label_column, kind, label_separator, **form)
+    if against is not None:
+        own = trained_model(against)
+        against = Encoder.from_pretrained(against) if own is None else load_model(own)
+    options |= {"pairs": None if pairs is None else datasets.load_blimp(pairs), "verbose": bar_or_lines()}
+    found = analysis.inspect(model, columns, against, **options)
+    print(f"\n{found}\n\nThe page is in {found.to_html(report, title=f'Inspection of {path}')}")

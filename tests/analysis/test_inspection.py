@@ -1,0 +1,155 @@
+"""An inspection makes one page of all analyses, continues after its process was killed, and shows hostile text."""
+
+import html.parser
+
+import numpy as np
+import pytest
+
+from keras_transfer.analysis import inspect, inspection
+from keras_transfer.datasets import Trees
+from keras_transfer.tasks import TextRegressor, TokenClassifier
+from tests.errors import check_errors
+from tests.tasks import tiny
+
+VOID = ("meta", "br", "path", "use", "rect", "line", "circle", "polyline", "stop", "image")
+NAMES = ["bad", "good"]
+HOSTILE = "<script>alert(1)</script> \u202egood $x_1$ &amp; a\x00b \U0001f600"
+
+
+def balanced(page):
+    """The names of the elements of a page, which are closed in their order."""
+    parser, opened, seen = html.parser.HTMLParser(), [], []
+
+    def start(tag, attributes):
+        seen.append(tag)
+        opened.extend([] if tag in VOID else [tag])
+
+    def end(tag):
+        assert tag in VOID or opened.pop() == tag, tag
+
+    parser.handle_starttag, parser.handle_endtag = start, end
+    parser.handle_startendtag = lambda tag, attributes: seen.append(tag)
+    parser.feed(page)
+    assert opened == []
+    return seen
+
+
+@pytest.fixture
+def only_scores(monkeypatch):
+    monkeypatch.setattr(inspection, "SECTIONS", {"scores": inspection.SECTIONS["scores"]})
+
+
+@pytest.fixture
+def data():
+    texts, labels = tiny.examples(30)
+    return texts, [NAMES[label] for label in labels]
+
+
+def vectors(**options):
+    return tiny.of_words([*NAMES, *"abcdef"], label_names=NAMES, **options)
+
+
+def test_scores_are_those_of_the_report_and_of_the_model_before(only_scores, data, eagerly):
+    model, before = vectors(), vectors()
+    model.weights[-1].assign([0.0, 99.0])  # It answers "good" to everything,
+    before.weights[-1].assign([99.0, 0.0])  # and this one "bad".
+    found = inspect(model, data, before, verbose=0)
+    report, gains = found.sections["scores"].results
+    good = data[1].count("good")
+    assert report.metrics["accuracy"].value == good / 30
+    assert gains.rows[0][:4] == ["all rows", "30", str(good), str(30 - good)]
+    assert found.facts["rows"] == "30" and f"Is it right?\n============\n30 rows, 2 classes, {good} " in str(found)
+    alone = inspect(model, data, before.encoder, verbose=0)
+    assert len(alone.sections["scores"].results) == 1
+
+
+def test_rows_are_drawn_from_all_of_the_data_with_their_labels(only_scores, data, eagerly):
+    found = inspect(vectors(), data, rows=10, verbose=0)
+    [report] = found.sections["scores"].results
+    assert found.facts["rows"] == "10 of 30, drawn at random"
+    drawn = {example.text[0]: example.label for example in report.hardest}
+    assert len(drawn) == 8 and drawn.items() <= dict(zip(*data)).items()
+    pairs = inspect(tiny.classifier(label_names=NAMES), ((data[0], data[0][::-1]), data[1]), rows=10, verbose=0)
+    first, second = pairs.sections["scores"].results[0].hardest[0].text
+    assert data[0].index(first) == 29 - data[0].index(second)
+
+
+def test_a_tagger_is_scored_by_its_words(only_scores, eagerly):
+    model = TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=["X", "Y"])
+    sentences, tags = [["a", "b"], ["good"], ["bad", "c"]], [["X", "Y"], ["X"], ["Y", "Y"]]
+    predicted = [label for sentence in model.predict_words(sentences) for _, label in sentence]
+    right = sum(label == name for label, name in zip(predicted, ["X", "Y", "X", "Y", "Y"]))
+    trees = Trees(sentences, [[0, 1], [0], [0, 1]], [["root", "obj"], ["root"], ["root", "obj"]], tags)
+    for given in ((sentences, tags), (sentences, [[0, 1], [0], [1, 1]]), trees):
+        table, gains = inspect(model, given, model, verbose=0).sections["scores"].results
+        assert table.rows[0][:2] == ["accuracy", f"{right / 5:.4f}"]
+        assert gains.rows[0][1:4] == ["5", "0", "0"]
+
+
+def test_a_section_without_meaning_says_why(only_scores, data, eagerly):
+    regressor = TextRegressor(tiny.encoder(), tiny.preprocessor())
+    for model, given, reason in (
+        (vectors(), data[0], "Left out. The data has no labels."),
+        (tiny.encoder(), data, "Left out. An encoder predicts no labels."),
+        (regressor, (data[0], [0.5] * 30), "Left out. A TextRegressor predicts no classes."),
+    ):
+        found = inspect(model, given, preprocessor=tiny.preprocessor(), verbose=0)
+        assert found.sections["scores"].reason.startswith(reason) and reason in str(found)
+        assert reason in found._repr_html_() and found.sections["scores"].results == ()
+
+
+def three(done, stop=None):
+    """Sections that note when they run, one of which is killed."""
+
+    def find(name):
+        def run(subject):
+            done.append(name)
+            if name == stop:
+                raise KeyboardInterrupt
+            return [inspection.tables.Table(name, ["", "value"], [["x", str(len(done))]])]
+
+        return run
+
+    return {name: inspection.Section(name, f"About {name}.", 1, find(name)) for name in "abc"}
+
+
+def test_a_killed_call_continues_after_its_last_finished_section(monkeypatch, tmp_path, data):
+    done, model = [], vectors()
+    monkeypatch.setattr(inspection, "SECTIONS", three(done, stop="c"))
+    with pytest.raises(KeyboardInterrupt):
+        inspect(model, data, folder=tmp_path / "new", verbose=0)
+    monkeypatch.setattr(inspection, "SECTIONS", three(done))
+    found = inspect(model, data, folder=tmp_path / "new", verbose=0)
+    assert done == ["a", "b", "c", "c"] and list(found.sections) == ["a", "b", "c"]
+    assert "x      1" in found.sections["a"].text and "<td" in found.sections["b"].html
+    inspect(model, data, folder=tmp_path / "new", verbose=0)
+    assert len(done) == 4
+    for changed in ({"examples": 3}, {"against": vectors()}, {"data": data[0]}):
+        inspect(model, **{"data": data, "folder": tmp_path / "new", "verbose": 0, **changed})
+    model.weights[-1].assign([1.0, 2.0])
+    inspect(model, data, folder=tmp_path / "new", verbose=0)
+    assert len(done) == 4 + 4 * 3
+    (tmp_path / "new" / inspection.KEPT).write_text('{"half')
+    inspect(model, data, folder=tmp_path / "new", verbose=0)
+    assert len(done) == 4 + 5 * 3
+
+
+def test_hostile_text_is_shown_as_text(only_scores, tmp_path, eagerly):
+    names = [f"good{HOSTILE}", "<b>bad"]
+    model = tiny.of_words(["good", "bad"], label_names=names)
+    texts = [HOSTILE, "good", "x" * 20_000, "<img src=x onerror=alert(1)>"] * 6
+    found = inspect(model, (texts, names * 12), verbose=0)
+    page = found.to_html(tmp_path / "folder" / "page.html", "<i>Title").read_text("utf-8")
+    assert not {"script", "img", "b", "i"} & set(balanced(page))
+    assert "&lt;script&gt;" in page and "\u202e" not in page and "\x00" not in page and len(page) < 2e6
+    assert "\u202e" not in str(found)
+
+
+test_a_mistake_is_one_error = check_errors(
+    (lambda: inspect("model", ["a"]), "`model` must be a task or an encoder. Received: model='model'"),
+    (lambda: inspect(tiny.encoder(), ["a"]), "An encoder does not hold its preprocessor"),
+    (lambda: inspect(tiny.of_vectors(), (["a", "b"], [0])), "Each row must have a label. Received: rows=2, labels=1"),
+    (lambda: inspect(tiny.of_vectors(), []), "`data` must"),
+    (lambda: inspect(tiny.of_vectors(), (np.ones((3, 2)), [0, 1, 0])), "`data` must be `(x, y)`, or `x`: texts"),
+    (lambda: inspect(vectors(), (["a", "b"], ["bad", "worse"])), "worse"),
+)
