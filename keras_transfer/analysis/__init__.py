@@ -20,6 +20,7 @@ from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
+from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.similarity import (
     LayerSimilarity,
@@ -59,8 +60,10 @@ __all__ = [
     "MinimumFunctionality",
     "MovedLayers",
     "MultiLabelReport",
+    "NeuronRanking",
     "PairScores",
     "StoredStates",
+    "UnitActivations",
     "WordSimilarity",
     "ablate",
     "analogies",
@@ -79,6 +82,7 @@ __all__ = [
     "neighbors",
     "pwcca",
     "random_weights",
+    "rank_neurons",
     "remove_direction",
     "report",
     "scatter",
@@ -86,6 +90,7 @@ __all__ = [
     "substitutes",
     "svcca",
     "swap_words",
+    "unit_activations",
     "word_similarity",
 ]
 open_door(sys.modules[__name__])

@@ -1,0 +1,327 @@
+"""Single dimensions of hidden states: which of them carry a label, and how high one of them is in each word."""
+
+import pathlib
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.analysis import page
+from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.significance import bootstrap_interval
+from keras_transfer.analysis.stored_states import blocks, hidden_states, subject_of
+from keras_transfer.core.expect import expect, expects, integer, number
+from keras_transfer.core.plots import BLUE, RED, STYLES, new_axes
+from keras_transfer.text import is_sentences, is_text, to_sentences
+
+_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)  # Of the neurons, which a probe keeps.
+_ITEMS, _EPOCHS, _STEPS = 128, 10, 300  # Of a training step, and at least of the training.
+_READ = 4096  # Number of items in memory at once.
+
+
+class NeuronRanking(Result):
+    """The neurons of hidden states in the order in which a probe relies on them, which `rank_neurons` returns.
+
+    Attributes:
+        rows: List of dicts. `top`, `bottom` and `random` are the accuracies of the probe on held-out words or texts if
+            it sees only the first `neurons`, the last ones, or random ones. `low` and `high` are the limits of the 95%
+            bootstrap interval of `top`, over sentences.
+        order: List of tuples of the name of a layer and the number of a neuron, the most important one first.
+        weights: Float array `[neurons, labels]`. Weights of the probe for inputs of variance 1, in the same order.
+        label_names: List of the labels.
+        baseline: Float. Accuracy of the most frequent label.
+    """
+
+    title = "Neurons"
+    index = ("neurons",)
+
+    def __init__(self, rows, order, weights, label_names, baseline, count):
+        self.rows, self.order, self.weights, self.label_names = rows, order, weights, label_names
+        self.baseline, self._count = baseline, count
+
+    def plot(self) -> Any:
+        """Plots the accuracy of the probe by the number of neurons that it sees.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        axes, places = new_axes(), [row["neurons"] for row in self.rows]
+        for name, style in zip(("top", "random", "bottom"), STYLES):
+            values: Any = [row[name] for row in self.rows]
+            axes.plot(places, values, label=name, markersize=4, **style)  # type: ignore[arg-type]
+        axes.fill_between(
+            places, *([row[name] for row in self.rows] for name in ("low", "high")), color=BLUE, alpha=0.15
+        )
+        axes.axhline(self.baseline, color=STYLES[2]["color"], linewidth=0.8)
+        axes.set(xlabel="neurons that the probe sees, line: most frequent label", ylabel="accuracy", xscale="log")
+        axes.legend(frameon=False)
+        return axes.figure
+
+    def _cells(self):
+        shown = [
+            [f"{row['neurons']:,}", f"{row['top']:.3f}", f"[{row['low']:.3f}, {row['high']:.3f}]"]
+            + [f"{row[name]:.3f}" for name in ("random", "bottom")]
+            for row in self.rows
+        ]
+        return ["neurons", "top", "95% interval", "random", "bottom"], shown
+
+    def _notes(self):
+        first = ", ".join(f"{name}.{number}" for name, number in self.order[:5])
+        return [
+            f"Accuracy on {self._count:,} held-out items. Most frequent label: {self.baseline:.3f}. First: {first}."
+        ]
+
+
+@expects(l1=number(0), l2=number(0), seed=integer(0))
+def rank_neurons(
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    *,
+    layer: int | str | None = None,
+    l1: float = 1e-5,
+    l2: float = 1e-5,
+    preprocessor: Any = None,
+    seed: int = 0,
+    verbose: str | int = "auto",
+) -> NeuronRanking:
+    """Orders the neurons of hidden states by how much a linear probe with an elastic net relies on them.
+
+    The probe learns labels from four fifths of the sentences or texts, and is tested on the others with all but some
+    neurons set to their mean. The first neurons are those that together have most of the weight of a label. If few
+    neurons are as good as all, the label is localized. If the last ones are good, too, it is redundant. That a probe
+    can use a neuron does not show that the model does.
+
+    Args:
+        model: A task, or an encoder.
+        x: List of sentences, which are lists of words, or of texts.
+        y: List with the labels of the words of each sentence, or with the label of each text.
+        layer: Integer or string. Number or name of a layer, as for `hidden_states`. Defaults to `None`, for the neurons
+            of all layers together.
+        l1: Float. Factor of the sum of absolute weights in the loss. Defaults to `1e-5`.
+        l2: Float. Factor of the sum of squared weights in the loss. Defaults to `1e-5`.
+        preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
+        seed: Integer. Seed of the held-out part and of the order. Defaults to `0`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
+
+    Returns:
+        A `NeuronRanking`.
+
+    Raises:
+        ValueError: If `hidden_states` rejects the model or the data, if labels and words differ in number, or if there
+            are fewer than 5 sentences or 2 labels.
+
+    Example:
+    ```python
+    data = keras_transfer.datasets.load_demo_questions()
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
+    texts, labels = (column[:40] for column in data.train)
+    ranking = keras_transfer.analysis.rank_neurons(model, texts, labels, layer=-1)
+    ranking.order[:5]
+    ```
+
+    Source: Dalvi et al. 2019, https://arxiv.org/abs/1812.09355
+    """
+    rows = [list(labels) for labels in y] if is_sentences(x) else [[label] for label in y]
+    counts = [len(words) for words in to_sentences(x)] if is_sentences(x) else [1] * len(x)
+    sizes = [len(labels) for labels in rows]
+    expect(counts == sizes, "There must be a label for each word or text.", labels=sum(sizes), items=sum(counts))
+    expect(len(rows) >= 5, "There must be at least 5 sentences or texts, one of which is held out.", rows=len(rows))
+    label_names, labels = np.unique([label for row in rows for label in row], return_inverse=True)
+    expect(len(label_names) > 1, "There must be at least 2 labels.", labels=label_names.tolist())
+    layers = None if layer is None else [layer]
+    states = hidden_states(model, x, preprocessor=preprocessor, layers=layers, verbose=verbose)
+    neurons = [(name, number) for name, width in states.widths.items() for number in range(width)]
+
+    def read(items):
+        return np.concatenate([*states.flat(items).values()], axis=1)
+
+    owner = np.repeat(np.arange(len(rows)), counts)
+    held_out = np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 5]
+    is_test = np.isin(owner, held_out)
+    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    mean, scale = _statistics(read, train)
+    kernel, bias = _elastic_net(read, train, labels, len(label_names), (mean, scale), (l1, l2), seed)
+    order = _by_share(kernel)
+    shuffled = np.random.default_rng(seed).permutation(len(order))
+    masks = {}  # The neurons that the probe sees, by their number and kind.
+    for count in sorted({max(1, round(share * len(order))) for share in _SHARES}):
+        for kind, kept in (("top", order[:count]), ("random", shuffled[:count]), ("bottom", order[-count:])):
+            masks[count, kind] = np.isin(np.arange(len(order)), kept)
+    hits = {key: np.empty(len(test)) for key in masks}
+    for start in range(0, len(test), _READ):
+        items = test[start : start + _READ]
+        vectors = (read(items) - mean) * scale
+        for key, mask in masks.items():
+            answers = (vectors[:, mask] @ kernel[mask] + bias).argmax(axis=1)
+            hits[key][start : start + _READ] = answers == labels[items]
+    table, groups = [], np.unique(owner[test], return_inverse=True)[1]
+    for count in dict.fromkeys(count for count, _ in masks):
+        low, high = bootstrap_interval(hits[count, "top"], groups, seed=seed)
+        means = {kind: float(hits[count, kind].mean()) for kind in ("top", "random", "bottom")}
+        table.append({"neurons": count, **means, "low": float(low), "high": float(high)})
+    frequent = np.bincount(labels[train]).argmax()
+    baseline = float(np.mean(labels[test] == frequent))
+    names = [neurons[place] for place in order]
+    return NeuronRanking(table, names, kernel[order], label_names.tolist(), baseline, len(test))
+
+
+def _statistics(read, items):
+    """Returns the means of vectors, and the factors that give them the variance 1."""
+    parts = [read(items[start : start + _READ]) for start in range(0, len(items), _READ)]
+    mean = sum(part.sum(axis=0, dtype="float64") for part in parts) / len(items)
+    variance = sum(np.square(part - mean).sum(axis=0) for part in parts) / len(items)
+    scale = 1 / np.sqrt(np.where(variance > 1e-12, variance, np.inf))  # A neuron that never changes becomes 0.
+    return mean.astype("float32"), scale.astype("float32")
+
+
+def _elastic_net(read, items, labels, classes, statistics, penalties, seed):
+    """Trains a linear probe, and returns its kernel and bias as arrays."""
+    mean, scale = statistics
+    size = min(_ITEMS, len(items))
+    epochs = max(_EPOCHS, -(-_STEPS * size // len(items)))
+    options = {"kernel_initializer": "zeros", "kernel_regularizer": keras.regularizers.L1L2(*penalties)}
+    dense = keras.layers.Dense(classes, dtype="float32", **options)
+    probe = keras.Sequential([keras.Input((len(mean),)), dense])
+    schedule = keras.optimizers.schedules.CosineDecay(1e-2, epochs * -(-len(items) // size))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    probe.compile(keras.optimizers.Adam(schedule), loss, jit_compile=False)
+    for epoch in range(epochs):
+        for places, weights in blocks(len(items), size, seed, epoch):
+            own = items[places]
+            probe.train_on_batch((read(own) - mean) * scale, labels[own], weights)
+    return probe.get_weights()
+
+
+def _by_share(kernel):
+    """Returns the order of neurons by the smallest share of a label's weights that the neurons up to each have."""
+    sizes = np.abs(kernel)
+    order = np.argsort(-sizes, axis=0, kind="stable")
+    shares = np.cumsum(np.take_along_axis(sizes, order, axis=0), axis=0, dtype="float64")
+    found = np.empty_like(shares)
+    np.put_along_axis(found, order, shares / np.maximum(shares[-1:], 1e-30), axis=0)
+    return np.argsort(found.min(axis=1), kind="stable")
+
+
+class UnitActivations(Result):
+    """How high one neuron is in each word of some texts, which `unit_activations` returns.
+
+    Attributes:
+        rows: List of dicts, one for each `text`, with the `mean` and `highest` value, and the `word` with the highest.
+        words: List of lists of strings.
+        values: List of float arrays `[words]`.
+    """
+
+    index = ("text",)
+
+    def __init__(self, words, values, layer, unit):
+        self.words, self.values, self.title = words, values, f"Neuron {unit} of the layer {layer}"
+        self.rows = [
+            {"text": i, "mean": float(own.mean()), "highest": float(own.max()), "word": words[i][own.argmax()]}
+            for i, own in enumerate(values)
+        ]
+
+    def plot(self, labels: Any = None) -> Any:
+        """Plots a histogram of the mean of the neuron in each text.
+
+        Args:
+            labels: List with the label of each text, for a histogram of each. Defaults to `None`.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If there is not one label for each text.
+        """
+        means = np.array([row["mean"] for row in self.rows])
+        labels = np.asarray([""] * len(means) if labels is None else labels)
+        expect(len(labels) == len(means), "There must be a label for each text.", labels=len(labels), texts=len(means))
+        axes, bins = new_axes(), np.histogram_bin_edges(means, bins=min(30, max(5, len(means) // 4)))
+        for label, style in zip(np.unique(labels), STYLES):
+            own = means[labels == label]
+            options = {name: style[name] for name in ("color", "linestyle")}  # type: ignore[index]
+            axes.hist(own, bins, histtype="step", label=str(label), **options)
+        axes.set(xlabel=f"mean of {self.title.lower()}", ylabel="texts")
+        if len(set(labels.tolist())) > 1:
+            axes.legend(frameon=False)
+        return axes.figure
+
+    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
+        """Writes the texts as one HTML page, each word with a color for its value.
+
+        Args:
+            path: String or path. File to write. An existing file is replaced. Parent folders are created.
+
+        Returns:
+            `path` as a `pathlib.Path`.
+
+        Raises:
+            OSError: If the file cannot be written. It is then unchanged.
+        """
+        return page.write(path, self.title, self._repr_html_())
+
+    def _repr_html_(self):
+        center = float(np.median(np.concatenate(self.values)))
+        most = max(float(np.abs(np.concatenate(self.values) - center).max()), 1e-30)
+        parts = [f"<p>Orange: above the median, {center:.3g}. Blue: below it. Strongest color: {most:.3g} from it.</p>"]
+        for words, values in zip(self.words, self.values):
+            shades = [(RED if value > center else BLUE, 75 * abs(value - center) / most) for value in values]
+            colors = [f"color-mix(in srgb, {color} {share:.0f}%, transparent)" for color, share in shades]
+            parts.append(page.text_spans(words, colors, [f"{value:.3f}" for value in values]))
+        return "\n".join(parts)
+
+    def _cells(self):
+        rows = [[str(row["text"]), f"{row['mean']:.3f}", f"{row['highest']:.3f}", row["word"]] for row in self.rows]
+        return ["text", "mean", "highest", "word"], rows
+
+
+@expects(unit=integer(0))
+def unit_activations(
+    model: keras.Model, texts: Any, layer: int | str, unit: int, *, preprocessor: Any = None
+) -> UnitActivations:
+    """Returns how high one neuron of a hidden state is in each word of some texts, such as a neuron for sentiment.
+
+    The value of a word is the mean over its pieces.
+
+    Args:
+        model: A task, or an encoder with tokens.
+        texts: List of texts, or of sentences, which are lists of words.
+        layer: Integer or string. Number or name of a layer, as for `hidden_states`.
+        unit: Integer. Number of the neuron, from 0.
+        preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
+
+    Returns:
+        `UnitActivations`.
+
+    Raises:
+        ValueError: If `hidden_states` rejects the model or the data, or if there is no such layer or neuron.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.analysis.unit_activations(model, ["A fine film.", "A dull film."], layer=-1, unit=7)
+    ```
+
+    Source: Radford et al. 2017. https://arxiv.org/abs/1704.01444
+    """
+    _, preprocessor = subject_of(model, preprocessor)
+    if not is_sentences(texts):
+        rule = "`texts` must be a list of texts, or of sentences as lists of words."
+        expect(is_text(texts) and not isinstance(texts, (str, tuple)), rule, texts=texts)
+        expect(
+            hasattr(preprocessor, "words"), "The preprocessor must split texts into words.", preprocessor=preprocessor
+        )
+        texts = preprocessor.words(texts)
+    words = to_sentences(texts)
+    expect(words and all(words), "Each text must have a word.", texts=words)
+    states = hidden_states(
+        model, words, preprocessor=preprocessor, pieces="mean", layers=[layer], dtype="float32", verbose=0
+    )
+    [(name, width)] = states.widths.items()
+    expect(unit < width, f"`unit` must be from 0 to {width - 1}.", unit=unit)
+    values = np.asarray(states.column(name)[:, unit])
+    return UnitActivations(words, np.split(values, states.starts[1:-1]), name, unit)
