@@ -21,6 +21,8 @@ from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
+from keras_transfer.analysis.probe_controls import control_labels, description_length
+from keras_transfer.analysis.probes import LayerSweep, Probe
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.similarity import (
     LayerSimilarity,
@@ -57,11 +59,13 @@ __all__ = [
     "Invariance",
     "Isotropy",
     "LayerSimilarity",
+    "LayerSweep",
     "MinimumFunctionality",
     "MovedLayers",
     "MultiLabelReport",
     "NeuronRanking",
     "PairScores",
+    "Probe",
     "StoredStates",
     "UnitActivations",
     "WordSimilarity",
@@ -72,6 +76,8 @@ __all__ = [
     "attribute",
     "check_behavior",
     "cka",
+    "control_labels",
+    "description_length",
     "fill_templates",
     "hidden_states",
     "inspect",
