@@ -21,6 +21,13 @@ from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
+from keras_transfer.analysis.perturbations import (
+    PerturbationCurve,
+    add_distractors,
+    overlap_pairs,
+    perturbation_curve,
+    typos,
+)
 from keras_transfer.analysis.probe_controls import control_labels, description_length
 from keras_transfer.analysis.probes import LayerSweep, Probe
 from keras_transfer.analysis.reporting import report
@@ -65,11 +72,13 @@ __all__ = [
     "MultiLabelReport",
     "NeuronRanking",
     "PairScores",
+    "PerturbationCurve",
     "Probe",
     "StoredStates",
     "UnitActivations",
     "WordSimilarity",
     "ablate",
+    "add_distractors",
     "analogies",
     "association_test",
     "attention_weights",
@@ -86,6 +95,8 @@ __all__ = [
     "minimal_pairs",
     "moved_layers",
     "neighbors",
+    "overlap_pairs",
+    "perturbation_curve",
     "pwcca",
     "random_weights",
     "rank_neurons",
@@ -96,6 +107,7 @@ __all__ = [
     "substitutes",
     "svcca",
     "swap_words",
+    "typos",
     "unit_activations",
     "word_similarity",
 ]
