@@ -41,6 +41,8 @@ from keras_transfer.analysis.similarity import (
     svcca,
 )
 from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
+from keras_transfer.analysis.structural_probe import StructuralProbe, StructuralSweep
+from keras_transfer.analysis.trees import spanning_tree, tree_depths, tree_distances, uuas
 from keras_transfer.analysis.word_tests import Analogies, WordSimilarity, analogies, neighbors, word_similarity
 from keras_transfer.core.door import open_door
 
@@ -75,6 +77,8 @@ __all__ = [
     "PerturbationCurve",
     "Probe",
     "StoredStates",
+    "StructuralProbe",
+    "StructuralSweep",
     "UnitActivations",
     "WordSimilarity",
     "ablate",
@@ -104,11 +108,15 @@ __all__ = [
     "report",
     "scatter",
     "sentence_scores",
+    "spanning_tree",
     "substitutes",
     "svcca",
     "swap_words",
+    "tree_depths",
+    "tree_distances",
     "typos",
     "unit_activations",
+    "uuas",
     "word_similarity",
 ]
 open_door(sys.modules[__name__])

@@ -36,6 +36,10 @@ from keras_transfer.datasets.text_files import (
     read_minimal_pairs,
 )
 
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.datasets.conllu import check_heads
+
 __all__ = [
     "Answer",
     "AnswersToGrade",

@@ -1,0 +1,246 @@
+"""The structural probe computes what the authors' code computes, and finds trees that are in the vectors."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from scipy.sparse.csgraph import shortest_path
+from scipy.stats import spearmanr
+
+from keras_transfer.analysis import StructuralProbe, StructuralSweep, spanning_tree, tree_depths, tree_distances, uuas
+from keras_transfer.analysis.structural_probe import SquaredLengths, TreeLoss
+from keras_transfer.analysis.trees import rank_correlations
+from keras_transfer.checkpoints import WordVectors
+from keras_transfer.datasets import Trees, read_trees
+from keras_transfer.encoders import WordVectorEncoder
+from keras_transfer.text import WordPreprocessor
+from tests.errors import check_errors
+from tests.samples import REFERENCES
+from tests.tasks.tiny import WORDS, classifier, two_blocks
+
+KINDS = ["distance", "depth"]
+
+
+@pytest.fixture(scope="module")
+def authors():
+    """What the authors' code computes."""
+    return np.load(REFERENCES / "structural_probe.npz")
+
+
+def sentences(authors, name, square=False):
+    """Returns an array of the authors for each sentence, without padding."""
+    return [
+        values[:length, :length] if square else values[:length]
+        for values, length in zip(authors[name], authors["lengths"])
+    ]
+
+
+# === Trees ===
+
+
+def test_distances_and_depths_are_those_of_the_authors(authors):
+    for heads, distances, depths in zip(
+        sentences(authors, "heads"),
+        sentences(authors, "distance_labels", square=True),
+        sentences(authors, "depth_labels"),
+    ):
+        np.testing.assert_array_equal(tree_distances(heads), distances)
+        np.testing.assert_array_equal(tree_depths(heads), depths)
+
+
+def test_distances_are_those_of_a_graph(data_dir):
+    trees = read_trees(data_dir("ud_english_ewt") / "en_ewt-ud-test.conllu")
+    for heads in trees.heads[:50]:
+        edges = np.zeros((len(heads), len(heads)))
+        for word, head in enumerate(heads):
+            if head:
+                edges[word, head - 1] = 1
+        np.testing.assert_array_equal(tree_distances(heads), shortest_path(edges, directed=False))
+
+
+def test_spanning_trees_are_those_of_the_authors_also_with_equal_distances(authors):
+    keep = sentences(authors, "keep")[1]
+    for name, expected in (("distance_predicted", "edges_predicted"), ("distance_labels", "edges_gold")):
+        found = spanning_tree(sentences(authors, name, square=True)[1], keep)
+        assert found == [tuple(sorted(edge)) for edge in authors[expected].tolist()]
+    assert len(found) == keep.sum() - 1 < len(keep) - 1
+
+
+def test_the_attachment_score_is_that_of_the_authors(authors):
+    predicted = sentences(authors, "distance_predicted", square=True)
+    heads, keep = sentences(authors, "heads"), sentences(authors, "keep")
+    assert uuas(predicted, heads, keep) == authors["uuas"]
+    assert uuas([tree_distances(own) for own in heads], heads) == 1.0
+
+
+def test_rank_correlations_are_those_of_scipy():
+    first, second = np.random.default_rng(0).integers(0, 5, (2, 6, 8))
+    expected = [spearmanr(*rows).statistic for rows in zip(first, second)]
+    np.testing.assert_allclose(rank_correlations(first, second), expected, atol=1e-12)
+
+
+# === The probe ===
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_loss_and_gradient_are_those_of_the_authors(authors, kind):
+    inputs = keras.Input((None, 6))
+    layer = SquaredLengths(kind, rank=4, seeds=2, scale=2.0)
+    model = keras.Model(inputs, layer(inputs))
+    start = np.stack([authors[f"{kind}_kernel"] / 2] * 2)
+    layer.kernel.assign(start)
+    labels = authors[f"{kind}_labels"]
+    found = model.predict_on_batch(authors["vectors"])
+    np.testing.assert_allclose(found, np.stack([authors[f"{kind}_predicted"]] * 2, axis=1), atol=1e-5)
+    errors = ops.convert_to_numpy(TreeLoss().of_probes(labels, ops.convert_to_tensor(found)))
+    np.testing.assert_allclose(errors.mean(axis=0), authors[f"{kind}_loss"], rtol=1e-6)
+    model.compile(keras.optimizers.SGD(1.0), TreeLoss())
+    loss = model.train_on_batch(authors["vectors"], labels)
+    np.testing.assert_allclose(loss, 2 * authors[f"{kind}_loss"], rtol=1e-6)
+    gradient = start - ops.convert_to_numpy(layer.kernel)  # That of vectors that are twice as long.
+    np.testing.assert_allclose(gradient, np.stack([authors[f"{kind}_gradient"] * 2] * 2), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_the_authors(authors, kind):
+    heads = [own.tolist() for own in sentences(authors, "heads")]
+    tags = [["NN" if kept else "," for kept in own] for own in sentences(authors, "keep")]
+    words = [["w"] * len(own) for own in heads]
+    predicted = [own[None, None] for own in sentences(authors, f"{kind}_predicted", square=kind == "distance")]
+    sweep = StructuralSweep(kind, ["block_0"], Trees(words, heads, words, tags), predicted, (",",), "test")
+    [row] = sweep.rows
+    assert (
+        row["uuas" if kind == "distance" else "root_accuracy"]
+        == authors[{"distance": "uuas"}.get(kind, "root_accuracy")]
+    )
+    np.testing.assert_allclose(row["spearman"], authors[f"{kind}_spearman"], atol=1e-6)
+
+
+def of_words(count=40):
+    """Sentences of six of twelve words, whose trees are parts of one, and an encoder whose vectors lie in this tree."""
+    above = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]  # The governor of each word, from 1, as a heap.
+    path = np.zeros((12, 12))
+    for word, head in enumerate(above):
+        path[word] = path[head - 1] if head else 0
+        path[word, word] = head > 0
+    random, words, heads = np.random.default_rng(0), [], []
+    for _ in range(count):
+        chosen = [0]
+        while len(chosen) < 6:
+            word = random.integers(1, 12)
+            if word not in chosen and above[word] - 1 in chosen:
+                chosen.append(int(word))
+        chosen = random.permutation(chosen).tolist()
+        words.append([WORDS[word] for word in chosen])
+        heads.append([chosen.index(above[word] - 1) + 1 if above[word] else 0 for word in chosen])
+    names = [["x"] * 6] * count
+    mixed = path @ np.linalg.qr(random.normal(size=(12, 12)))[0]
+    encoder = WordVectorEncoder.from_vectors(WordVectors(WORDS, mixed.astype("float32")))
+    return encoder, WordPreprocessor(WORDS), Trees(words, heads, names, names)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_probe_finds_trees_that_are_in_the_vectors(kind):
+    encoder, preprocessor, trees = of_words()
+    probe = StructuralProbe(kind, rank=12, epochs=40, batch_size=8, learning_rate=0.05)
+    sweep = probe.sweep(encoder, trees, test=trees, preprocessor=preprocessor, verbose=0)
+    row = sweep.rows[-1]
+    assert row[sweep.score] == 1.0 and row["low"] == row["high"] == 1.0
+    assert row["spearman"] > 0.95
+    of = tree_distances if kind == "distance" else tree_depths
+    errors = [own[-1, 0] - of(heads) for own, heads in zip(sweep.predictions, trees.heads)]
+    assert np.abs(np.stack(errors)).mean() < 0.1
+
+
+def of_tokens(count=24):
+    """Sentences with random trees for the tiny encoders."""
+    random = np.random.default_rng(0)
+    words = [random.choice(WORDS, random.integers(2, 9)).tolist() for _ in range(count)]
+    heads = [[0, *range(1, len(own))] for own in words]
+    tags = [["PUNCT" if word == "a" else "X" for word in own] for own in words]
+    return Trees(words, heads, tags, tags)
+
+
+@pytest.mark.core
+def test_probes_of_all_layers_and_seeds_are_what_they_are_alone():
+    model, trees = two_blocks(), of_tokens()
+    options = {"rank": 4, "epochs": 3, "batch_size": 8}
+    together = StructuralProbe(seeds=2, **options).sweep(model, trees, verbose=0)
+    alone = StructuralProbe(layers=[1], **options).sweep(model, trees, verbose=0)
+    assert together.layers == ["embeddings", "block_0", "block_1"] and alone.layers == ["block_0"]
+    for found, expected in zip(together.predictions, alone.predictions):
+        np.testing.assert_allclose(found[1, 0], expected[0, 0], atol=1e-5)
+        assert np.abs(found[1, 1] - expected[0, 0]).max() > 1e-3
+
+
+def scored(kind="distance", seeds=2, part="validation", trees=None):
+    """A sweep of random predictions for three layers."""
+    random, trees = np.random.default_rng(0), trees or of_tokens()
+    axes = 2 if kind == "distance" else 1
+    predicted = [random.random((3, seeds, *[len(own)] * axes)) for own in trees.words]
+    return StructuralSweep(kind, ["embeddings", "block_0", "output"], trees, predicted, ("PUNCT",), part)
+
+
+def test_the_table_says_what_was_scored_and_what_joining_neighbors_scores():
+    sweep = scored()
+    text = str(sweep)
+    assert text.splitlines()[0].split("  ")[0].strip() == "layer" and "seeds std" in text
+    assert "24 sentences of the validation data" in text and "Pass `test`" in text
+    assert "Joining each word with the next one scores 1.000." in text
+    assert list(sweep.to_frame().columns) == ["uuas", "low", "high", "seeds_std", "spearman"]
+    text = str(scored("depth", seeds=1, part="test"))
+    assert "root_accuracy" in text and not any(words in text for words in ("seeds std", "Pass `test`", "Joining"))
+
+
+def test_sentences_of_several_rows_are_left_out_with_a_warning(caplog):
+    trees = of_tokens()
+    long = Trees([["a"] * 40], [[0, *range(1, 40)]], [["X"] * 40], [["X"] * 40])
+    both = Trees(*(first + second for first, second in zip(trees, long)))
+    sweep = StructuralProbe(rank=2, epochs=1).sweep(classifier(), trees, trees, both, verbose=0)
+    assert "1 sentences are left out" in caplog.text
+    assert len(sweep.predictions) == len(sweep.trees.words) == 24
+
+
+def test_figures_show_layers_lengths_and_a_tree_with_any_words():
+    pytest.importorskip("matplotlib")
+    trees = of_tokens()
+    trees.words[0][0] = "$x_$"
+    sweep = scored(trees=trees)
+    labels = [text.get_text() for text in sweep.plot_tree(0).axes[0].texts]
+    assert labels == trees.words[0]
+    assert len(sweep.plot().axes[0].lines) == 3
+    lines = sweep.plot_spearman().axes[0].lines
+    assert [*lines[0].get_xdata()] == sorted({len(own) for own in trees.words})
+    for figure in (sweep.plot(), sweep.plot_spearman(), sweep.plot_tree(0)):
+        assert figure._repr_png_()
+
+
+TREES = of_tokens()
+ONE = Trees([["a", "b"]], [[2, 0]], [["x", "x"]], [["X", "X"]])
+test_a_mistake_is_one_clear_error = check_errors(
+    (lambda: tree_distances([0, 0]), "`heads`: A sentence must have one root ... Received: roots=[1, 2]"),
+    (lambda: tree_depths([2, 1]), "`heads`: A sentence must have one root"),
+    (lambda: tree_depths([0, 3, 2]), "without a cycle. Received: words=[2, 3]"),
+    (lambda: spanning_tree(np.zeros((2, 3))), "must be a square array [words, words]. Received: shape=(2, 3)"),
+    (lambda: uuas([np.zeros((1, 1))], []), "as many distances as trees. Received: distances=1, heads=0"),
+    (lambda: StructuralProbe(rank=17).sweep(classifier(), TREES, verbose=0), "at most ... 16. Received: rank=17"),
+    (lambda: StructuralProbe().sweep(classifier(), TREES.words), "`train` must be `datasets.Trees`"),
+    (
+        lambda: StructuralProbe().sweep(classifier(), TREES, ONE._replace(heads=[[0, 0]])),
+        "`validation`, sentence 0: A sentence must have one root",
+    ),
+    (
+        lambda: StructuralProbe().sweep(classifier(), TREES, ONE._replace(tags=[["X"]])),
+        "`validation`, sentence 0: A sentence must have a head and a tag for each word. ... words=2, heads=2, tags=1",
+    ),
+    (lambda: StructuralProbe().sweep(classifier(), TREES, skip=["X", "PUNCT"]), "`skip` must leave some words"),
+    (
+        lambda: StructuralProbe(rank=2).sweep(classifier(), ONE, verbose=0),
+        "must have sentences that are read as one row. Received: without=['train']",
+    ),
+    (lambda: scored("depth").plot_tree(), "Trees require a probe of distances. Received: target='depth'"),
+    (lambda: scored().plot_tree(layer="block_9"), "`layer` must be one of"),
+    (lambda: scored().plot_tree(24), "`row` must be an integer from 0 to 23. Received: row=24"),
+)
