@@ -1,6 +1,7 @@
 """What a task loses without one of its attention heads, feed-forward neurons or layers."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from keras import ops
 from keras_transfer.adaptation import blocks_of, head_importance
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.scores import SMALLEST
 from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.core.expect import Rule, expect, expects, instance_of, integer, one_of, optional
 from keras_transfer.core.plots import BLUE, GREY, new_axes
@@ -23,6 +25,7 @@ _WHICH = Rule(
     lambda value: isinstance(value, (Mapping, list, tuple)) and len(value) > 0,
     (3, "all", [], {}),
 )
+_METRIC = '"log_likelihood", or a function of the task, `x` and `y`'
 _ROWS = 32  # Number of texts whose heads are recorded at once.
 
 
@@ -58,6 +61,7 @@ class Ablation(Result):
             grid = np.full((layers.max() + 1, heads.max() + 1), np.nan)
             grid[layers, heads] = values
             axes, most = new_axes(1.6 + 0.4 * grid.shape[1], 1.2 + 0.4 * grid.shape[0]), np.abs(values).max() or 1
+            axes.set_facecolor("0.8")  # Of heads that were not left out.
             image = axes.imshow(grid, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
             axes.set(xlabel="head", ylabel="layer", xticks=range(grid.shape[1]), yticks=range(grid.shape[0]))
             axes.figure.colorbar(image, ax=axes, label=name)
@@ -92,7 +96,7 @@ class Ablation(Result):
     part=one_of(*_PARTS),
     by=one_of("zero", "mean", "gradient"),
     which=optional(_WHICH),
-    metric=optional(Rule("a function of the task, `x` and `y`", callable, ("accuracy", 1))),
+    metric=optional(Rule(_METRIC, lambda value: callable(value) or value == "log_likelihood", ("accuracy", 1))),
     samples=integer(2),
     seed=integer(0),
 )
@@ -104,7 +108,7 @@ def ablate(
     part: str = "heads",
     by: str = "zero",
     which: Mapping | list | None = None,
-    metric: Callable | None = None,
+    metric: Callable | str | None = None,
     samples: int = 500,
     seed: int = 0,
     verbose: str | int = "auto",
@@ -126,9 +130,10 @@ def ablate(
             and neurons with `adaptation.head_importance`, in a single pass. Defaults to `"zero"`.
         which: Dict from layers to lists of heads or neurons, or a list of layers, all numbered from 0. Required for
             neurons unless `by="gradient"`. Defaults to `None`, all.
-        metric: Function of the task, `x` and `y` that returns an array with the score of each text, such as `lambda
-            task, x, y: task.score(x).log_likelihoods` for a `CausalLM`. Defaults to `None`: 1 if a classifier is right
-            and 0 if it is wrong, and for a `TokenClassifier` the fraction of the words of a sentence that are right.
+        metric: `"log_likelihood"`, for a classifier the natural logarithm of the probability of the label, which small
+            losses change as well; or a function of the task, `x` and `y` that returns an array with the score of each
+            text, such as `lambda task, x, y: task.score(x).log_likelihoods` for a `CausalLM`. Defaults to `None`: 1 if
+            a classifier is right and 0 if not, and for a `TokenClassifier` the fraction of the words that are right.
         samples: Integer. Maximum number of texts, which are drawn at random. Defaults to `500`.
         seed: Integer. Seed of the drawn texts and of the bootstrap. Defaults to `0`.
         verbose: `"auto"`, `0` (silent) or `1` (progress bar). Defaults to `"auto"`.
@@ -169,7 +174,7 @@ def ablate(
         values = getattr(head_importance(task, x, y, seed=seed), part)
         rows = [{"layer": layer, kind: own, "importance": float(values[layer][own])} for layer, own in places]
         return Ablation(rows, part, None, [f"Mean of the absolute change of the loss of {len(drawn):,} texts."])
-    metric = metric or _metric_of(task)
+    metric = metric if callable(metric) else _metric_of(task, metric)
     means = _mean_heads(task, x) if by == "mean" else None
 
     def score():
@@ -262,19 +267,21 @@ def _rows(y):
     return y if isinstance(y, (list, dict, tuple)) else np.asarray(y)
 
 
-def _metric_of(task):
-    """Returns the default metric of a task."""
+def _metric_of(task, name):
+    """Returns a metric of a task, given its name, `None` for the default."""
     if isinstance(task, TextClassifier) and task.labels.one_of:
-        return _is_right
-    rule = "Pass `metric`, a function of the task, `x` and `y` that returns the score of each text."
-    expect(isinstance(task, TokenClassifier), rule, task=type(task).__name__)
+        return functools.partial(_score_labels, in_logs=name is not None)
+    rule = "Pass as `metric` a function of the task, `x` and `y` that returns the score of each text."
+    expect(isinstance(task, TokenClassifier) and name is None, rule, task=type(task).__name__)
     return _fraction_right
 
 
-def _is_right(task, x, y):
+def _score_labels(task, x, y, in_logs):
     probabilities = task.predict_proba(x)
-    names = task.label_names or [str(number) for number in range(probabilities.shape[1])]
-    return probabilities.argmax(axis=1) == class_positions(y, names)
+    labels = class_positions(y, task.label_names or range(probabilities.shape[1]))
+    if in_logs:
+        return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], SMALLEST))
+    return probabilities.argmax(axis=1) == labels
 
 
 def _fraction_right(task, x, y):

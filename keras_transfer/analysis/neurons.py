@@ -51,7 +51,7 @@ class NeuronRanking(Result):
         axes, places = new_axes(), [row["neurons"] for row in self.rows]
         for name, style in zip(("top", "random", "bottom"), STYLES):
             values: Any = [row[name] for row in self.rows]
-            axes.plot(places, values, label=name, markersize=4, **style)  # type: ignore[arg-type]
+            axes.plot(places, values, label=name, markersize=4, **style)
         axes.fill_between(
             places, *([row[name] for row in self.rows] for name in ("low", "high")), color=BLUE, alpha=0.15
         )
@@ -243,7 +243,7 @@ class UnitActivations(Result):
         axes, bins = new_axes(), np.histogram_bin_edges(means, bins=min(30, max(5, len(means) // 4)))
         for label, style in zip(np.unique(labels), STYLES):
             own = means[labels == label]
-            options = {name: style[name] for name in ("color", "linestyle")}  # type: ignore[index]
+            options = {name: style[name] for name in ("color", "linestyle")}
             axes.hist(own, bins, histtype="step", label=str(label), **options)
         axes.set(xlabel=f"mean of {self.title.lower()}", ylabel="texts")
         if len(set(labels.tolist())) > 1:

@@ -115,6 +115,9 @@ def test_a_classifier_is_right_or_wrong_and_a_tagger_has_a_fraction_of_right_wor
     found = ablate(model, TEXTS, ["good", "bad", "good", "bad"], which={0: [0]}, verbose=0)
     assert found.baseline == np.mean(predicted == ["good", "bad", "good", "bad"])
     assert found.baseline == ablate(model, TEXTS, np.array(LABELS), which={0: [0]}, verbose=0).baseline
+    found = ablate(model, TEXTS, np.array(LABELS), which={0: [0]}, metric="log_likelihood", verbose=0)
+    expected = np.log(model.predict_proba(TEXTS)[range(4), LABELS]).mean()
+    assert found.baseline == pytest.approx(expected, rel=1e-6)
     tagger = classifier(TokenClassifier, label_names=["A", "B"])
     words = [["good", "a", "b"], ["bad"]]
     names = [[name for _, name in sentence] for sentence in tagger.predict_words(words)]
@@ -170,7 +173,10 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: ablate(classifier(encoder=ModernBertEncoder), TEXTS, LABELS, by="mean"),
         "no biases, to which means could be added",
     ),
-    (lambda: ablate(classifier(TextRegressor), TEXTS, [1.0] * 4), "Pass `metric`, ... Received: task='TextRegressor'"),
+    (
+        lambda: ablate(classifier(TextRegressor), TEXTS, [1.0] * 4),
+        "Pass as `metric` a function ... Received: task='TextRegressor'",
+    ),
     (of(part="neurons"), "Pass `which={layer: [neuron]}`, or `by='gradient'`. Received: which=None"),
     (of(part="neurons", by="mean"), "by \"zero\" or \"gradient\". Received: part='neurons', by='mean'"),
     (of(part="layers", by="gradient"), "Layers are ablated by"),
