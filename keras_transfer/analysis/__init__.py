@@ -31,6 +31,7 @@ from keras_transfer.analysis.perturbations import (
 from keras_transfer.analysis.probe_controls import control_labels, description_length
 from keras_transfer.analysis.probes import LayerSweep, Probe
 from keras_transfer.analysis.reporting import report
+from keras_transfer.analysis.sentence_tasks import sentence_task
 from keras_transfer.analysis.similarity import (
     LayerSimilarity,
     MovedLayers,
@@ -108,6 +109,7 @@ __all__ = [
     "report",
     "scatter",
     "sentence_scores",
+    "sentence_task",
     "spanning_tree",
     "substitutes",
     "svcca",

@@ -16,6 +16,7 @@ from keras_transfer.datasets.parallel_texts import ParallelTexts, read_parallel,
 from keras_transfer.datasets.personachat import Dialogue, DialogueExample, Turn, load_personachat
 from keras_transfer.datasets.questions import load_demo_questions, load_trec6
 from keras_transfer.datasets.schemes import label_spans, to_bio
+from keras_transfer.datasets.senteval import read_senteval
 from keras_transfer.datasets.sgm import read_sgm
 from keras_transfer.datasets.splits import Splits
 from keras_transfer.datasets.squad import Answer, Questions, load_squad
@@ -84,6 +85,7 @@ __all__ = [
     "read_minimal_pairs",
     "read_parallel",
     "read_parallel_tsv",
+    "read_senteval",
     "read_sgm",
     "read_stories",
     "read_table",
