@@ -151,7 +151,7 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
     of_tag = defaultdict(list)
     for word, tag in sorted({pair for pairs in zip(trees.words, trees.tags) for pair in zip(*pairs)}):
         of_tag[tag].append(word)
-    shared = {"content": {word for word, _ in counts.most_common()[RANKS]}, "of_tag": of_tag}
+    shared: dict[str, Any] = {"content": {word for word, _ in counts.most_common()[RANKS]}, "of_tag": of_tag}
     shared["random"] = np.random.default_rng(seed)
     rows = (TASKS[name]({**shared, **dict(zip(columns, row))}) for row in zip(*columns.values()))
     found = [(" ".join(words), label) for words, label in rows if label is not None]
