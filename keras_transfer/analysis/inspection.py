@@ -16,9 +16,14 @@ import numpy as np
 from keras_transfer.analysis import page, tables
 from keras_transfer.analysis.acceptability import minimal_pairs
 from keras_transfer.analysis.attention import attention_weights
+from keras_transfer.analysis.attribution import attribute
+from keras_transfer.analysis.checklist import check_behavior
+from keras_transfer.analysis.perturbations import perturbation_curve
+from keras_transfer.analysis.probes import Probe
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import fraction_with_interval
+from keras_transfer.analysis.similarity import layer_similarity, moved_layers
 from keras_transfer.analysis.stored_states import subject_of
 from keras_transfer.core.arrays import data_digest, to_numpy, whole_column
 from keras_transfer.core.expect import expect, expects, integer
@@ -30,6 +35,8 @@ from keras_transfer.version import __version__
 log = logging.getLogger("keras_transfer")
 KEPT = "sections.jsonl"
 CONFIDENCE = 0.95
+TYPED = 500  # Number of rows with typing errors.
+TESTED = 3  # Probes are tested on a third of the rows.
 ATTENDED = 16  # Number of texts whose attention is kept in memory.
 
 
@@ -46,12 +53,27 @@ class Subject:
     y: Any
     trees: Any
     pairs: Any
+    tests: Any
     preprocessor: Any
     examples: int
 
-    def first(self, count):
-        """Returns the first rows of the data."""
-        return tuple(column[:count] for column in self.x) if isinstance(self.x, tuple) else self.x[:count]
+    def rows(self, places):
+        """Returns some rows of the data."""
+        places = [place for place in places if place < count_rows(self.x)]
+        return tuple(_take(column, places) for column in self.x) if isinstance(self.x, tuple) else _take(self.x, places)
+
+    @property
+    def rival(self):
+        """The other model, if it answers the same question, or `None`."""
+        names = [getattr(each, "label_names", None) for each in (self.model, self.before)]
+        return self.before if type(self.before) is type(self.model) and names[0] == names[1] else None
+
+    @property
+    def has_classes(self):
+        """Whether `report` accepts the model and the labels."""
+        tags_words, several = hasattr(self.model, "predict_words"), getattr(self.model, "multi_label", False)
+        is_classifier = isinstance(self.model, Task) and (self.model.labels.one_of or several) and not tags_words
+        return is_classifier and self.y is not None
 
     @functools.cached_property
     def report(self):
@@ -170,6 +192,7 @@ def inspect(
     against: Any = None,
     *,
     pairs: Any = None,
+    tests: Sequence[Any] = (),
     preprocessor: Any = None,
     examples: int = 8,
     rows: int = 1000,
@@ -187,6 +210,7 @@ def inspect(
             the model was not trained on.
         against: Task or encoder to compare with, such as the start of the fine-tuning. Defaults to `None`.
         pairs: `datasets.MinimalPairs`, for a language model. Defaults to `None`.
+        tests: List of tests, as for `check_behavior`. Defaults to none.
         preprocessor: Preprocessor of an encoder. Defaults to `None`, that of the task `model`.
         examples: Integer. Number of examples of each kind. Defaults to `8`.
         rows: Integer. Number of rows that are drawn from more data. Defaults to `1000`.
@@ -213,10 +237,10 @@ def inspect(
     models = [each for each in (model, against) if each is not None]
     for each in models:
         subject_of(each, preprocessor)
-    subject, count = _subject(data, rows, model, against, pairs, preprocessor, examples)
+    subject, count = _subject(data, rows, model, against, pairs, tests, preprocessor, examples)
     read = [column for column in (subject.x, subject.y, subject.trees, pairs) if column is not None]
     made_of = {"version": __version__, "models": [*map(_digest, models)], "data": data_digest(read)}
-    made_of["examples"] = examples
+    made_of |= {"examples": examples, "tests": repr(tests)}
     path = None if folder is None else pathlib.Path(folder) / KEPT
     found = {} if path is None else _read(path, made_of)
     bar = keras.utils.Progbar(sum(section.cost for section in SECTIONS.values()), unit_name="part")
@@ -299,7 +323,7 @@ def _html(result):
     """Returns a result as HTML, with its picture."""
     if isinstance(result, tables.Table):
         return page.section(result)
-    if not isinstance(result, Result):
+    if type(result).__dict__.get("_repr_html_") or not isinstance(result, Result):
         return result._repr_html_()
     drawn = page.picture(result.plot) if hasattr(result, "plot") else ""
     return page.section(tables.Table(result.title, *result._cells(), " ".join(result._notes())), drawn)
@@ -327,15 +351,15 @@ def _write(path, made_of, found):
 
 
 def _scores(subject):
-    model, before, x, y = subject.model, subject.before, subject.x, subject.y
+    model, x, y = subject.model, subject.x, subject.y
     if y is None or not isinstance(model, Task):
         raise NotForThisModel("The data has no labels." if y is None else "An encoder predicts no labels.")
     if hasattr(model, "predict_words"):
         return _word_scores(subject)
-    if not model.labels.one_of and not getattr(model, "multi_label", False):
+    if not subject.has_classes:
         raise NotForThisModel(f"A {type(model).__name__} predicts no classes. Use `model.evaluate(x, y)`.")
-    same = getattr(before, "label_names", None) == model.label_names and type(before) is type(model)
-    return [subject.report, subject.report.compare_with(report(before, x, y)) if same else None]
+    other = subject.rival
+    return [subject.report, None if other is None else subject.report.compare_with(report(other, x, y))]
 
 
 def _word_scores(subject):
@@ -352,20 +376,63 @@ def _word_scores(subject):
     score = fraction_with_interval(int(found.sum()), len(found), CONFIDENCE)
     rows = [["accuracy", f"{score.value:.4f}", tables.interval(score)]]
     table = tables.Table(f"{len(found):,} words", ["", "value", "95% interval"], rows)
-    if getattr(subject.before, "label_names", None) != subject.model.label_names:
+    if subject.rival is None:
         return [table]
-    return [table, tables.gains_table({"all words": np.arange(len(found))}, right(subject.before), found, CONFIDENCE)]
+    return [table, tables.gains_table({"all words": np.arange(len(found))}, right(subject.rival), found, CONFIDENCE)]
+
+
+def _probes(subject):
+    """Returns the probes of the labels, and those of the other model."""
+    if subject.y is None:
+        raise ValueError("The data has no labels to probe for.")
+    own = None if subject.before is None else getattr(subject.before, "preprocessor", None) or subject.preprocessor
+    options = {"against": None if subject.before is None else (subject.before, own), "verbose": 0}
+    order = np.random.default_rng(0).permutation(len(subject.y))
+    test, train = (
+        (subject.rows(places), _take(subject.y, places)) for places in np.split(order, [-(-len(order) // TESTED)])
+    )
+    probe = Probe("token" if is_sentences(subject.x) else "sentence")
+    sweep = probe.sweep(subject.model, train, test=test, preprocessor=subject.preprocessor, **options)
+    return [sweep, None if sweep.against is None else sweep.compare_with(sweep.against)]
+
+
+def _layers(subject):
+    model, before, x = subject.model, subject.before, subject.x
+    options = {"preprocessor": subject.preprocessor, "verbose": 0}
+    similar = layer_similarity(model, x, before, **options)
+    same = before is not None and len({type(getattr(each, "encoder", each)) for each in (model, before)}) == 1
+    return [moved_layers(before, model, x, **options) if same else None, similar]
+
+
+def _words(subject):
+    """Returns the words that the answers for the hardest and the most confidently mistaken rows depend on."""
+    chosen = range(subject.examples)
+    if subject.has_classes:
+        found = (*subject.report.hardest, *subject.report.confident_mistakes)
+        chosen = dict.fromkeys(example.position for example in found)
+    return [attribute(subject.model, subject.rows(chosen))]
+
+
+def _behavior(subject):
+    """Returns the accuracy with typing errors, and the results of the user's tests."""
+    if subject.y is None and not subject.tests:
+        raise ValueError("The data has no labels, and there are no `tests`.")
+    model, against, found = subject.model, subject.rival, []
+    if subject.y is not None:
+        places = range(min(TYPED, len(subject.y)))
+        y = _take(subject.y, places)
+        found = [perturbation_curve(model, subject.rows(places), y, kinds=["swap"], against=against)]
+    return [*found, *([check_behavior(model, subject.tests, against=against)] if subject.tests else [])]
 
 
 def _pairs(subject):
     if subject.pairs is None:
         raise ValueError("There are no minimal pairs. Pass `pairs`, with a language model.")
-    against = subject.before if isinstance(subject.before, type(subject.model)) else None
-    return [minimal_pairs(subject.model, subject.pairs, against=against)]
+    return [minimal_pairs(subject.model, subject.pairs, against=subject.rival)]
 
 
 def _attention(subject):
-    x = subject.first(ATTENDED)
+    x = subject.rows(range(ATTENDED))
     targets = subject.y[:ATTENDED] if isinstance(subject.model, Seq2SeqLM) and subject.y is not None else None
     if not isinstance(subject.model, Task):
         x = dict(subject.preprocessor(x))
@@ -383,16 +450,44 @@ SECTIONS = {
         _scores,
         (NotForThisModel,),
     ),
-    "pairs": Section(
-        "Which of two sentences is more likely?",
-        "How often a language model prefers the acceptable sentence of a pair. Half of them is chance.",
-        20,
-        _pairs,
+    "probes": Section(
+        "Which layer knows the labels?",
+        "Linear probes of the vectors of each layer, on held-out rows. That labels can be read from a layer does not "
+        "say that the model uses them.",
+        40,
+        _probes,
+    ),
+    "layers": Section(
+        "What did the layers become?",
+        "How far the weights and the vectors of each layer moved, and which layers are alike (CKA). A low value may be "
+        "due to a few directions that no later layer uses.",
+        15,
+        _layers,
     ),
     "attention": Section(
         "Where do its heads look?",
         "Means over a few texts. A weight says how much of a vector a head uses, not why the model gives its answer.",
         10,
         _attention,
+    ),
+    "words": Section(
+        "Which words decide?",
+        "Integrated gradients for the hardest rows and the most confident mistakes. They depend on the baseline, a "
+        "text of padding, and say nothing about words that are not there.",
+        30,
+        _words,
+    ),
+    "behavior": Section(
+        "Does it behave?",
+        "The accuracy if letters are swapped in some words, and failures in tests of behavior. Few failures say "
+        "nothing about what no test asks.",
+        30,
+        _behavior,
+    ),
+    "pairs": Section(
+        "Which of two sentences is more likely?",
+        "How often a language model prefers the acceptable sentence of a pair. Half of them is chance.",
+        20,
+        _pairs,
     ),
 }

@@ -1,11 +1,12 @@
 """An inspection makes one page of all analyses, continues after its process was killed, and shows hostile text."""
 
 import html.parser
+import re
 
 import numpy as np
 import pytest
 
-from keras_transfer.analysis import inspect, inspection
+from keras_transfer.analysis import Invariance, inspect, inspection
 from keras_transfer.datasets import Trees
 from keras_transfer.tasks import TextRegressor, TokenClassifier
 from tests.errors import check_errors
@@ -143,6 +144,37 @@ def test_hostile_text_is_shown_as_text(only_scores, tmp_path, eagerly):
     assert not {"script", "img", "b", "i"} & set(balanced(page))
     assert "&lt;script&gt;" in page and "\u202e" not in page and "\x00" not in page and len(page) < 2e6
     assert "\u202e" not in str(found)
+
+
+def mistaken(count):
+    """A classifier of two layers and its start, and a few rows with hostile texts."""
+    texts, labels = tiny.examples(count)
+    names = [f"good{HOSTILE}", "<b>bad"]
+    model, before = (tiny.classifier(num_layers=2, label_names=names) for _ in range(2))
+    for weight in model.trainable_weights:
+        weight.assign(weight + 0.1 * np.random.default_rng(0).normal(size=weight.shape))
+    return model, ([HOSTILE, "good <img src=x> " + "\u202e", *texts[2:]], [names[label] for label in labels]), before
+
+
+@pytest.mark.slow
+def test_all_sections_of_a_classifier_are_on_one_page_and_hostile_text_is_harmless(tmp_path, traced):
+    pytest.importorskip("matplotlib", reason="draws pictures: pip install 'keras_transfer[plots]'")
+    model, data, before = mistaken(40)
+    tests = [Invariance(HOSTILE, ["good", "bad"], ["good a", HOSTILE])]
+    found = inspect(model, data, before, tests=tests, folder=tmp_path, verbose=0)
+    reasons = {name: section.reason for name, section in found.sections.items() if section.reason}
+    assert list(reasons) == ["pairs"] and "Pass `pairs`" in reasons["pairs"]
+    page = found.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert not {"script", "img", "b", "iframe", "link"} & set(balanced(page))
+    assert page.count("<svg") > 5 and "\u202e" not in page and len(page) < 2e6
+    assert not re.search(r"""(src|href)=["'](?!#|data:)|url\((?!#)""", page)  # Nothing is loaded.
+    again = inspect(model, data, before, tests=tests, folder=tmp_path, verbose=0)
+    assert again._repr_html_() == found._repr_html_() and str(again) == str(found)
+    assert again.sections["layers"].results == []
+    sweep, gains = found.sections["probes"].results
+    assert [row["layer"] for row in sweep.rows] == ["embeddings", "block_0", "block_1", "mix"] and len(gains.rows) == 3
+    moved, similar = found.sections["layers"].results
+    assert all(row["weights"] > 0 for row in moved.rows) and similar.matrix.shape == (3, 3)
 
 
 test_a_mistake_is_one_error = check_errors(
