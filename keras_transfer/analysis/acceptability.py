@@ -178,7 +178,7 @@ class PairScores(Rates):
     """
 
     title = "Minimal pairs"
-    index, columns = ("phenomenon",), ("phenomenon", "pairs", "ties")
+    index, names = ("phenomenon",), ("phenomenon", "pairs", "ties")
 
     def __init__(
         self, pairs: MinimalPairs, groups: Sequence[Any], margins: np.ndarray, before: np.ndarray | None = None

@@ -363,7 +363,7 @@ class PerturbationCurve(Rates):
     """
 
     title = "Accuracy after changes"
-    index, columns = ("change", "rate"), ("change", "rate", "cases")
+    index, names = ("change", "rate"), ("change", "rate", "cases")
 
     def __init__(self, found: Sequence[tuple]) -> None:
         self.rows = [

@@ -7,10 +7,10 @@ from keras_transfer.analysis.scores import difference_with_interval, fraction_wi
 class Rates(Result):
     """Base class of tables of rates.
 
-    A subclass sets `columns`, the names in the rows that stand before the rate, and `rate`, its name.
+    A subclass sets `names`, the names in the rows that stand before the rate, and `rate`, its name.
     """
 
-    columns: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     rate = "accuracy"
 
     def _rate(self, values, before=None):
@@ -24,12 +24,12 @@ class Rates(Result):
         return {**row, "difference_low": change.low, "difference_high": change.high}
 
     def _cells(self):
-        heads = [*self.columns, self.rate, "95% interval"]
+        heads = [*self.names, self.rate, "95% interval"]
         heads += ["before", "difference", "95% interval"] if "before" in self.rows[0] else []
         return heads, [self._shown(row) for row in self.rows]
 
     def _shown(self, row):
-        cells = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in self.columns]
+        cells = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in self.names]
         cells += [f"{row[self.rate]:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"]
         if "before" in row:
             cells += [f"{row['before']:.3f}", f"{row['difference']:+.3f}"]

@@ -9,19 +9,31 @@ from keras_transfer.analysis.tables import Table, visible
 class Result:
     """Base class of results that print as a table, which a notebook displays.
 
-    A subclass sets `rows`, and implements `_cells`, which returns the column headers and the rows of the table as
-    strings, and `_notes`, which returns the lines below it.
+    A subclass sets `rows` and `columns`, or implements `_cells`, which returns the column headers and the rows of the
+    table as strings. `_notes` returns the lines below it.
 
     Attributes:
         title: String. Title of the table.
         index: Tuple of the names in the rows that identify a row.
         rows: List of dicts.
+        columns: Dict from column headers to `(name, form)`, the name of a value in the rows and its format, such as
+            `".3f"`, or the names of the two limits of an interval, and their format. A column without any value is left
+            out.
     """
 
     title = ""
     index: tuple[str, ...] = ()
     rows: Any
-    _cells: Any
+    columns: Any = {}
+
+    def _cells(self):
+        found = {}
+        for head, (names, form) in self.columns.items():
+            values = [[row.get(name) for name in ([names] if isinstance(names, str) else names)] for row in self.rows]
+            cells = ["" if None in own else ", ".join(format(value, form) for value in own) for own in values]
+            if any(cells):
+                found[head] = cells if isinstance(names, str) else [cell and f"[{cell}]" for cell in cells]
+        return [*found], [*map(list, zip(*found.values()))]
 
     def _notes(self) -> list[str]:
         return []
