@@ -7,6 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.analysis import page
+from keras_transfer.analysis.probe_bank import Items
+from keras_transfer.analysis.probes import part_of
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.analysis.stored_states import blocks, hidden_states, subject_of
@@ -125,12 +127,10 @@ def rank_neurons(
 
     Source: Dalvi et al. 2019, https://arxiv.org/abs/1812.09355
     """
-    rows = [list(labels) for labels in y] if is_sentences(x) else [[label] for label in y]
-    counts = [len(words) for words in to_sentences(x)] if is_sentences(x) else [1] * len(x)
-    sizes = [len(labels) for labels in rows]
-    expect(counts == sizes, "There must be a label for each word or text.", labels=sum(sizes), items=sum(counts))
-    expect(len(rows) >= 5, "There must be at least 5 sentences or texts, one of which is held out.", rows=len(rows))
-    label_names, labels = np.unique([label for row in rows for label in row], return_inverse=True)
+    part = part_of("token" if is_sentences(x) else "sentence", (x, y), "x")
+    rule = "There must be at least 5 sentences or texts, one of which is held out."
+    expect(part.count >= 5, rule, rows=part.count)
+    label_names, labels = np.unique(part.labels, return_inverse=True)
     expect(len(label_names) > 1, "There must be at least 2 labels.", labels=label_names.tolist())
     layers = None if layer is None else [layer]
     states = hidden_states(model, x, preprocessor=preprocessor, layers=layers, verbose=verbose)
@@ -139,11 +139,11 @@ def rank_neurons(
     def read(items):
         return np.concatenate([*states.flat(items).values()], axis=1)
 
-    owner = np.repeat(np.arange(len(rows)), counts)
-    held_out = np.random.default_rng(seed).permutation(len(rows))[: len(rows) // 5]
-    is_test = np.isin(owner, held_out)
+    held_out = np.random.default_rng(seed).permutation(part.count)[: part.count // 5]
+    is_test = np.isin(part.sentences, held_out)
     train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    mean, scale = _statistics(read, train)
+    known = Items(states, train, labels[train], part.sentences[train], keys=train, texts=part.texts)
+    mean, scale = (np.concatenate(each) for each in known.statistics())
     kernel, bias = _elastic_net(read, train, labels, len(label_names), (mean, scale), (l1, l2), seed)
     order = _by_share(kernel)
     shuffled = np.random.default_rng(seed).permutation(len(order))
@@ -158,7 +158,7 @@ def rank_neurons(
         for key, mask in masks.items():
             answers = (vectors[:, mask] @ kernel[mask] + bias).argmax(axis=1)
             hits[key][start : start + _READ] = answers == labels[items]
-    table, groups = [], np.unique(owner[test], return_inverse=True)[1]
+    table, groups = [], np.unique(part.sentences[test], return_inverse=True)[1]
     for count in dict.fromkeys(count for count, _ in masks):
         low, high = bootstrap_interval(hits[count, "top"], groups, seed=seed)
         means = {kind: float(hits[count, kind].mean()) for kind in ("top", "random", "bottom")}
@@ -167,15 +167,6 @@ def rank_neurons(
     baseline = float(np.mean(labels[test] == frequent))
     names = [neurons[place] for place in order]
     return NeuronRanking(table, names, kernel[order], label_names.tolist(), baseline, len(test))
-
-
-def _statistics(read, items):
-    """Returns the means of vectors, and the factors that give them the variance 1."""
-    parts = [read(items[start : start + _READ]) for start in range(0, len(items), _READ)]
-    mean = sum(part.sum(axis=0, dtype="float64") for part in parts) / len(items)
-    variance = sum(np.square(part - mean).sum(axis=0) for part in parts) / len(items)
-    scale = 1 / np.sqrt(np.where(variance > 1e-12, variance, np.inf))  # A neuron that never changes becomes 0.
-    return mean.astype("float32"), scale.astype("float32")
 
 
 def _elastic_net(read, items, labels, classes, statistics, penalties, seed):

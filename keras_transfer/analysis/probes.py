@@ -154,7 +154,7 @@ class Probe:
                 hidden states or no preprocessor.
         """
         parts = {
-            name: _part_of(self.kind, data, name)
+            name: part_of(self.kind, data, name)
             for name, data in (("train", train), ("validation", validation), ("test", test))
             if data is not None
         }
@@ -196,7 +196,7 @@ class _Part:
         return [self.x[place] for place in chosen]
 
 
-def _part_of(kind, data, name):
+def part_of(kind, data, name):
     """Returns what a user has passed as a `_Part`, or raises a `ValueError`."""
     what = "sentences" if kind == "token" else "texts"
     fits = isinstance(data, (tuple, list)) and len(data) == 2 and is_sentences(data[0]) == (kind == "token")

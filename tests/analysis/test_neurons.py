@@ -110,8 +110,11 @@ def activations(texts=("w1",), layer=0, unit=0):
 
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (ranked([["w1", "w2"]] * 6, [["A", "B"]] * 5 + [["A"]]), "for each word or text. Received: labels=11, items=12"),
-    (ranked(["w1"] * 6, ["A"] * 5), "for each word or text. Received: labels=5, items=6"),
+    (
+        ranked([["w1", "w2"]] * 6, [["A", "B"]] * 5 + [["A"]]),
+        "as many labels as words. Received: sentence=5, words=2, labels=1",
+    ),
+    (ranked(["w1"] * 6, ["A"] * 5), "`x` must have labels for each of its texts. Received: texts=6, labels=5"),
     (ranked(["w1"] * 4, ["A", "B"] * 2), "at least 5 sentences or texts, ... Received: rows=4"),
     (ranked(["w1"] * 6, ["A"] * 6), "at least 2 labels. Received: labels=['A']"),
     (ranked(["w1"] * 6, ["A", "B"] * 3, layer="block_3"), "`layers` must be some of"),
