@@ -227,7 +227,7 @@ class BehaviorReport(Rates):
     """
 
     title = "Behavior"
-    index, columns, rate = ("test",), ("test", "kind", "cases", "failures"), "failure rate"
+    index, names, rate = ("test",), ("test", "kind", "cases", "failures"), "failure rate"
 
     def __init__(self, tests: Sequence[Any], found: Sequence[Any], before: Sequence[Any] | None = None) -> None:
         self._failures = {test.name: failures for test, (_, failures) in zip(tests, found)}
