@@ -176,7 +176,7 @@ def _statement(question, random):
         return None
     before, after = question[: word.start()], question[word.end() :].rstrip(" ?")
     kinds = _FAKES.get(word.group().lower(), _FAKES["who" if word.group().lower() == "whom" else ""])
-    parts = [re.sub(r"\d{1,9}", lambda found: _other_number(found.group(), random), part) for part in (before, after)]
+    parts = [re.sub(r"\d+", lambda found: _other_number(found.group(), random), part) for part in (before, after)]
     named = re.sub(r"(?<=\s)[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)*", lambda _: str(random.choice(_NAMES)), parts[1])
     if [before, after] == [parts[0], named]:
         return None
@@ -185,10 +185,11 @@ def _statement(question, random):
 
 
 def _other_number(digits, random):
-    """Returns another number with as many digits."""
-    first = 0 if len(digits) == 1 else 10 ** (len(digits) - 1)
-    number = first + (int(digits) - first + random.integers(1, 10 ** len(digits) - first)) % (10 ** len(digits) - first)
-    return str(number)
+    """Returns another number with as many digits, of which only the last two change."""
+    head, tail = digits[:-2], digits[-2:]
+    first, end = 0 if head or len(tail) == 1 else 10, 10 ** len(tail)
+    other = first + (int(tail) - first + random.integers(1, end - first)) % (end - first)
+    return head + str(other).zfill(len(tail))
 
 
 class OverlapPairs(NamedTuple):

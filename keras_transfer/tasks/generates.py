@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.data import compiles_each_length
 from keras_transfer.generation import (
     OF_SAMPLERS,
     PROMPT_STEP,
@@ -441,7 +442,7 @@ class Likelihood(_Task):
         positions = getattr(self.encoder, "max_sequence_length", None)
         for start in range(0, len(rows), batch_size):
             part = order[start : start + batch_size]
-            length = round_up(len(rows[part[-1]]), PROMPT_STEP)
+            length = round_up(len(rows[part[-1]]), PROMPT_STEP if compiles_each_length() else 1)
             length = length if positions is None else min(length, positions)
             ids, mask = (np.zeros((min(batch_size, len(rows)), length), "int32") for _ in range(2))
             for place, index in enumerate(part):

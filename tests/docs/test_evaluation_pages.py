@@ -42,3 +42,11 @@ def test_the_script_in_the_page_on_reproducible_runs_runs(monkeypatch, small_min
     names = run_page("evaluation/reproducibility.md")
     differences = [names["largest_difference"](names["first"], names[other]) for other in ("second", "other")]
     assert differences[0] < 1e-4 < differences[1]
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_where_a_model_breaks_runs(monkeypatch, small_minilm):
+    few_questions(monkeypatch, 8)
+    names = run_page("evaluation/where_it_breaks.md")
+    assert [row["accuracy"] for row in names["scores"].rows][:2] == [1.0, 0.0]
+    assert len(names["curve"].rows) == 7 and names["found"].rows == [0]

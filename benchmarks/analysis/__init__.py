@@ -1,0 +1,1 @@
+"""Benchmarks of what analysis costs, beside other libraries."""
