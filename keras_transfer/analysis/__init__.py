@@ -30,6 +30,7 @@ from keras_transfer.analysis.perturbations import (
 )
 from keras_transfer.analysis.probe_controls import control_labels, description_length
 from keras_transfer.analysis.probes import LayerSweep, Probe
+from keras_transfer.analysis.relations import RelationHeads, relation_heads
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.sentence_tasks import sentence_task
 from keras_transfer.analysis.similarity import (
@@ -77,6 +78,7 @@ __all__ = [
     "PairScores",
     "PerturbationCurve",
     "Probe",
+    "RelationHeads",
     "StoredStates",
     "StructuralProbe",
     "StructuralSweep",
@@ -105,6 +107,7 @@ __all__ = [
     "pwcca",
     "random_weights",
     "rank_neurons",
+    "relation_heads",
     "remove_direction",
     "report",
     "scatter",

@@ -1,7 +1,8 @@
 """The structural probe: how well a linear map of a layer's vectors gives the syntax tree of a sentence."""
 
-import itertools
+import dataclasses
 import logging
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,19 +12,26 @@ from keras import ops
 
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.significance import bootstrap_interval
-from keras_transfer.analysis.stored_states import hidden_states
-from keras_transfer.analysis.trees import rank_correlations, spanning_tree, tree_depths, tree_distances, uuas
-from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, instance_of, integer, list_of, one_of
+from keras_transfer.analysis.stored_states import StoredStates, hidden_states
+from keras_transfer.analysis.trees import (
+    TREES,
+    check_trees,
+    rank_correlations,
+    spanning_tree,
+    tree_depths,
+    tree_distances,
+    uuas,
+)
+from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents
-from keras_transfer.datasets import Trees, check_heads
+from keras_transfer.datasets import Trees
 from keras_transfer.keras_internals import trace_predict
 
 log = logging.getLogger("keras_transfer")
 _SPAN = 0.05  # The authors draw weights between this and its negative.
 _DEVIATION, _SAMPLE = 0.25, 1000  # With this deviation of vectors, first distances have the size of those in trees.
 _LENGTHS = range(5, 51)  # The authors average rank correlations over sentences of so many words.
-_TREES = instance_of(Trees, "`datasets.Trees`, such as of `datasets.read_trees`")
 
 
 class StructuralProbe:
@@ -87,7 +95,7 @@ class StructuralProbe:
         self.target, self.rank, self.epochs, self.batch_size = target, rank, epochs, batch_size
         self.learning_rate, self.seeds, self.layers = learning_rate, seeds, layers
 
-    @expects(train=_TREES, validation=_TREES, test=_TREES, skip=list_of(TEXT))
+    @expects(train=TREES, validation=TREES, test=TREES, skip=list_of(TEXT))
     def sweep(
         self,
         model: keras.Model,
@@ -115,8 +123,8 @@ class StructuralProbe:
                 `"-RRB-"`: replace `tags` of the trees by `read_conllu(path, field="xpos").labels`. Defaults to
                 `("PUNCT",)`.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
-            folder: String or path. Folder for the vectors, as for `hidden_states`. Both targets can use the same one.
-                Defaults to `None`, memory or temporary files.
+            folder: String or path. Folder for the vectors, as for `hidden_states`. Both targets can use the same one,
+                and that of `Probe.sweep` on the same sentences. Defaults to `None`, memory or temporary files.
             dtype: String. Dtype of the stored vectors. Defaults to `"float16"`. With `None`, they keep the model's.
             verbose: `"auto"`, `0` (silent), `1` (progress bars) or `2` (lines). Defaults to `"auto"`.
 
@@ -127,65 +135,51 @@ class StructuralProbe:
             ValueError: If a sentence has no tree, or another number of heads or tags than words; if `rank` is above the
                 number of dimensions; or if the encoder, its layers or words do not fit, as for `hidden_states`.
         """
-        given = {"train": train, "validation": validation, "test": test}
+        options: dict[str, Any] = {"preprocessor": preprocessor, "layers": self.layers, "dtype": dtype}
+        given, parts = {"train": train, "validation": validation, "test": test}, {}
         given = {name: trees for name, trees in given.items() if trees is not None}
         for name, trees in given.items():
-            _check(trees, name, skip)
-        trees = Trees(*([*itertools.chain(*columns)] for columns in zip(*given.values())))
-        part = np.repeat(np.array([*given], object), [len(trees.words) for trees in given.values()])
-        if validation is None:
-            count = len(train.words)
-            part[np.random.default_rng(0).permutation(count)[: max(count // 10, 1)]] = "validation"
-        options = {"layers": self.layers, "folder": folder, "dtype": dtype, "verbose": verbose}
-        states = hidden_states(model, trees.words, preprocessor=preprocessor, **options)
-        narrow = min(states.widths.values())
+            check_trees(trees, name)
+            tags = {tag for own in trees.tags for tag in own}
+            expect(tags - set(skip), f"`skip` must leave some words of `{name}`.", skip=skip, tags=sorted(tags))
+        for name, trees in given.items():
+            path = None if folder is None else pathlib.Path(folder) / name
+            states = hidden_states(model, trees.words, folder=path, verbose=verbose, **options)
+            parts[name] = _Part(states, trees, self.target, np.flatnonzero(states.whole))
+            left_out = int((~states.whole).sum())
+            if left_out:
+                log.warning("%d of the sentences of `%s` need several rows, and are left out.", left_out, name)
+        whole = parts["train"]
+        narrow = min(whole.states.widths.values())
         expect(self.rank <= narrow, f"`rank` must be at most the number of dimensions, {narrow}.", rank=self.rank)
-        if not states.whole.all():
-            log.warning("%d sentences are left out, because they need several rows.", (~states.whole).sum())
-        gold = [(tree_distances if self.target == "distance" else tree_depths)(heads) for heads in trees.heads]
-        chosen = {name: np.flatnonzero((part == name) & states.whole) for name in ("train", "validation", *given)}
-        empty = [name for name, sentences in chosen.items() if not len(sentences)]
+        if validation is None:
+            order = np.random.default_rng(0).permutation(whole.sentences)
+            count = max(len(order) // 10, 1)
+            parts["train"], parts["validation"] = (
+                dataclasses.replace(whole, sentences=np.sort(own)) for own in (order[count:], order[:count])
+            )
+        empty = [name for name, part in parts.items() if not len(part.sentences)]
         expect(not empty, "Each part must have sentences that are read as one row.", without=empty)
-        data = {name: self._batches(states, gold, rows, name == "train") for name, rows in chosen.items()}
-        bank = self._bank(states, chosen["train"])
-        self._train(bank, data["train"], data["validation"], verbose)
         scored = "validation" if test is None else "test"
-        found: list = [None] * len(chosen[scored])
-        for rows, _, predicted in _predict(bank, data[scored]):
+        batches = {name: part.batches(self.batch_size, name == "train") for name, part in parts.items()}
+        bank = self._bank(parts["train"])
+        self._train(bank, batches["train"], batches["validation"], verbose)
+        part = parts[scored]
+        found: list = [None] * len(part.sentences)
+        for rows, _, predicted in _predict(bank, batches[scored]):
             for row, values in zip(rows, predicted):
-                count = states.counts[chosen[scored][row]]
-                values = values[(slice(None), *[slice(count)] * (values.ndim - 1))]
-                found[row] = values.reshape(-1, self.seeds, *values.shape[1:])
-        own = Trees(*([column[sentence] for sentence in chosen[scored]] for column in trees))
-        return StructuralSweep(self.target, states.names, own, found, skip, scored)
+                words = [slice(part.states.counts[part.sentences[row]])] * (values.ndim - 1)
+                found[row] = values[(slice(None), *words)].reshape(-1, self.seeds, *(each.stop for each in words))
+        own = Trees(*([column[sentence] for sentence in part.sentences] for column in part.trees))
+        return StructuralSweep(self.target, whole.states.names, own, found, tuple(skip), scored)
 
-    def _batches(self, states, gold, sentences, shuffle):
-        """Returns batches of vectors by layer, with the distances or depths of the words as labels."""
-        columns = {name: _Vectors(states, name, sentences) for name in states.names}
-        counts = states.counts[sentences]
-        mask = np.arange(counts.max()) < counts[:, None]
-
-        def item(batch, random):
-            inputs, rows, _ = batch
-            words = (slice(inputs.pop("padding_mask").shape[1]),) * gold[0].ndim
-            labels = np.full((len(rows), *(each.stop for each in words)), UNUSED, "float32")
-            for place, row in enumerate(rows):
-                own = gold[sentences[row]][words]
-                labels[(place, *map(slice, own.shape))] = own
-            return inputs, labels
-
-        options = {"batch_size": self.batch_size, "shuffle": shuffle, "seed": 0}
-        inputs, contents = {**columns, "padding_mask": mask}, Contents(prepare=item)
-        data = Batches.of(inputs, np.arange(len(sentences)), contents=contents, **options)
-        return data if shuffle else data.grouped()
-
-    def _bank(self, states, sentences):
+    def _bank(self, part):
         """Returns a model from the vectors of all layers to the squared lengths that all probes predict."""
-        inputs, outputs = {}, []
+        states, inputs, outputs = part.states, {}, []
         for name, width in states.widths.items():
             values = states.column(name)
             inputs[name] = keras.Input((None, width), dtype=str(values.dtype), name=name)
-            some = [values[states.starts[i] : states.starts[i + 1]] for i in sentences[:_SAMPLE]]
+            some = [values[states.starts[i] : states.starts[i + 1]] for i in part.sentences[:_SAMPLE]]
             deviation = np.sqrt(np.concatenate(some).astype("float32").var(axis=0).mean())
             scale = _DEVIATION / max(float(deviation), 1e-6)
             outputs.append(SquaredLengths(self.target, self.rank, self.seeds, scale)(inputs[name]))
@@ -212,16 +206,35 @@ class StructuralProbe:
             layer.kernel.assign(kernel)
 
 
-def _check(trees, name, skip):
-    """Raises a `ValueError` unless each sentence has a tree of as many words, and some word that counts."""
-    for sentence, (words, heads, _, tags) in enumerate(zip(*trees, strict=True)):
-        where = f"`{name}`, sentence {sentence}"
-        counts = {"words": len(words), "heads": len(heads), "tags": len(tags)}
-        rule = "A sentence must have a head and a tag for each word."
-        expect(len(set(counts.values())) == 1, rule, where=where, **counts)
-        check_heads(heads, where)
-    tags = {tag for own in trees.tags for tag in own}
-    expect(tags - set(skip), "`skip` must leave some words.", skip=skip, tags=sorted(tags))
+@dataclasses.dataclass
+class _Part:
+    """Sentences with their vectors and trees, of which some are used."""
+
+    states: StoredStates
+    trees: Trees
+    target: str
+    sentences: np.ndarray
+
+    def batches(self, batch_size, shuffle):
+        """Returns batches of vectors by layer, with the distances or depths of the words as labels."""
+        of = tree_distances if self.target == "distance" else tree_depths
+        gold = [of(self.trees.heads[sentence]) for sentence in self.sentences]
+        counts = self.states.counts[self.sentences]
+
+        def item(batch, random):
+            inputs, rows, _ = batch
+            words = (slice(inputs.pop("padding_mask").shape[1]),) * gold[0].ndim
+            labels = np.full((len(rows), *(each.stop for each in words)), UNUSED, "float32")
+            for place, row in enumerate(rows):
+                own = gold[row][words]
+                labels[(place, *map(slice, own.shape))] = own
+            return inputs, labels
+
+        inputs: dict[str, Any] = {name: _Vectors(self.states, name, self.sentences) for name in self.states.names}
+        inputs["padding_mask"] = np.arange(counts.max()) < counts[:, None]
+        options = {"batch_size": batch_size, "shuffle": shuffle, "seed": 0}
+        data = Batches.of(inputs, np.arange(len(gold)), contents=Contents(prepare=item), **options)
+        return data if shuffle else data.grouped()
 
 
 class _Vectors:

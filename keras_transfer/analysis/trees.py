@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.core.expect import expect
-from keras_transfer.datasets import check_heads
+from keras_transfer.core.expect import expect, instance_of
+from keras_transfer.datasets import Trees, check_heads
+
+TREES = instance_of(Trees, "`datasets.Trees`, such as `datasets.read_trees` returns")
 
 
 def tree_distances(heads: Sequence[int]) -> np.ndarray:
@@ -157,3 +159,15 @@ def rank_correlations(values, others):
     first, second = ranks(np.asarray(values)), ranks(np.asarray(others))
     with np.errstate(invalid="ignore"):
         return (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+
+
+def check_trees(trees, name):
+    """Raises a `ValueError` unless each sentence of an argument has a tree of as many words."""
+    sizes = {field: len(column) for field, column in zip(trees._fields, trees)}
+    expect(len(set(sizes.values())) == 1, f"The columns of `{name}` must have the same length.", **sizes)
+    for sentence, columns in enumerate(zip(*trees)):
+        where = f"`{name}`, sentence {sentence}"
+        sizes = {field: len(column) for field, column in zip(trees._fields, columns)}
+        rule = "A sentence must have a head, a relation and a tag for each word."
+        expect(len(set(sizes.values())) == 1, rule, where=where, **sizes)
+        check_heads(columns[1], where)

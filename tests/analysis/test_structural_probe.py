@@ -199,7 +199,7 @@ def test_sentences_of_several_rows_are_left_out_with_a_warning(caplog):
     long = Trees([["a"] * 40], [[0, *range(1, 40)]], [["X"] * 40], [["X"] * 40])
     both = Trees(*(first + second for first, second in zip(trees, long)))
     sweep = StructuralProbe(rank=2, epochs=1).sweep(classifier(), trees, trees, both, verbose=0)
-    assert "1 sentences are left out" in caplog.text
+    assert "1 of the sentences of `test` need several rows" in caplog.text
     assert len(sweep.predictions) == len(sweep.trees.words) == 24
 
 
@@ -233,7 +233,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (
         lambda: StructuralProbe().sweep(classifier(), TREES, ONE._replace(tags=[["X"]])),
-        "`validation`, sentence 0: A sentence must have a head and a tag for each word. ... words=2, heads=2, tags=1",
+        "`validation`, sentence 0: A sentence must have a head, a relation and a tag ... relations=2, tags=1",
+    ),
+    (
+        lambda: StructuralProbe().sweep(classifier(), TREES, TREES, ONE._replace(heads=[])),
+        "The columns of `test` must have the same length. Received: words=1, heads=0",
     ),
     (lambda: StructuralProbe().sweep(classifier(), TREES, skip=["X", "PUNCT"]), "`skip` must leave some words"),
     (
