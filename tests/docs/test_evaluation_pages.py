@@ -50,3 +50,18 @@ def test_the_script_in_the_page_on_where_a_model_breaks_runs(monkeypatch, small_
     names = run_page("evaluation/where_it_breaks.md")
     assert [row["accuracy"] for row in names["scores"].rows][:2] == [1.0, 0.0]
     assert len(names["curve"].rows) == 7 and names["found"].rows == [0]
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_similar_layers_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 12)
+    names = run_page("evaluation/similarity.md")
+    assert names["moved"].left_out == [] and names["found"].matrix.shape[0] == len(names["found"].names)
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_words_and_bias_runs(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    names = run_page("evaluation/words_and_bias.md")
+    assert names["test"].effect > 0.5 and len(names["found"].rows) == 7
