@@ -253,7 +253,7 @@ def batches_of(inputs, size):
     """Yields the rows of batches of the same size, in which rows may occur again, and the length of the longest."""
     data = Batches.of(inputs, batch_size=size).grouped()
     for length, rows in (data.few_lengths() if compiles_each_length() else data).planned():
-        yield np.resize(rows, size), length
+        yield np.resize(rows, size), length if "padding_mask" in inputs else None
 
 
 def cut(inputs, rows, length):

@@ -8,7 +8,15 @@ import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
-from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
+from keras_transfer.tasks import (
+    CausalLM,
+    Seq2SeqLM,
+    SpanExtractor,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+    input_names,
+)
 from keras_transfer.text import TokenPreprocessor, WordLevelPreprocessor, WordPreprocessor, character_offsets
 
 
@@ -44,7 +52,9 @@ def ask(task, x, target):
         CausalLM: _about_continuations,
         Seq2SeqLM: _about_targets,
     }
-    return next(about for kind, about in kinds.items() if isinstance(task, kind))(task, x, target)
+    task.reader.require()
+    question = next(about for kind, about in kinds.items() if isinstance(task, kind))(task, x, target)
+    return question._replace(inputs={name: question.inputs[name] for name in input_names(task)})
 
 
 def each(target, count):
@@ -81,7 +91,6 @@ def classes_of(task, outputs, target):
 
 
 def _about_texts(task, x, target):
-    task.reader.require()
     rule = "Gradients and `occlusion` require one row of tokens for each text. Use `erasure`, `lime` or `shap`."
     plain = task.windows is None and not task.siamese
     expect(plain, rule, windows=task.windows, siamese=task.siamese)
@@ -90,7 +99,7 @@ def _about_texts(task, x, target):
     expect("text" not in inputs, f"The encoder accepts strings. {rule}", encoder=task.encoder)
     places, names = classes_of(task, task.predict(inputs, verbose=0), target)
     texts = columns if isinstance(columns, tuple) else (columns,)
-    return Question(inputs, places[:, None, None], names, *_named(task.preprocessor, inputs, texts))
+    return Question(inputs, places[:, None, None], names, *named(task.preprocessor, inputs, texts))
 
 
 # === Words ===
@@ -109,7 +118,7 @@ def _about_words(task, x, target):
     rows, positions = layout.row[chosen], layout.position[chosen]
     places, names = classes_of(task, np.stack([labels[i][w] for i, (w, _) in enumerate(given)]), [c for _, c in given])
     inputs = {name: values[rows] for name, values in inputs.items()}
-    found = _named(task.preprocessor, inputs, None)
+    found = named(task.preprocessor, inputs, None)
     names = [f"{sentences[i][word]}: {name}" for i, ((word, _), name) in enumerate(zip(given, names))]
     for i, row in enumerate(rows):  # The words are those of the sentence, as far as they are read in this row.
         own = np.flatnonzero(layout.row == row)
@@ -152,7 +161,7 @@ def _about_answers(task, x, target):
         places.append([(0, start), (1, end)])
         names.append(context[windows.starts[row, start] : windows.ends[row, end]])
     inputs = {name: values[rows] for name, values in windows.inputs.items()}
-    return Question(inputs, np.array(places), names, *_named(task.preprocessor, inputs, None))
+    return Question(inputs, np.array(places), names, *named(task.preprocessor, inputs, None))
 
 
 # === Generated texts ===
@@ -181,9 +190,8 @@ def _about_continuations(task, x, target):
     ids = np.array([[*row, *[0] * (length - len(row))] for row in rows], "int32")
     mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")
     inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
-    inputs = {name: inputs[name] for name in task.input}
     names = [preprocessor.vocabulary[token - preprocessor.tokenizer.first_id] for _, token in chosen]
-    return Question(inputs, np.array(chosen)[:, None], names, *_named(preprocessor, inputs, None))
+    return Question(inputs, np.array(chosen)[:, None], names, *named(preprocessor, inputs, None))
 
 
 def _ids(preprocessor, text):
@@ -192,8 +200,7 @@ def _ids(preprocessor, text):
 
 def _shared(one, other):
     """Returns how many of the first ids are the same."""
-    same = next((place for place, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
-    return same
+    return next((place for place, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
 def _about_targets(task, x, target):
@@ -208,13 +215,13 @@ def _about_targets(task, x, target):
     names = [own.vocabulary[token - own.tokenizer.first_id] for token in tokens]
     places = np.stack([position, tokens], axis=1)[:, None]
     texts = (np.array([task.reader.prefix + sources[row] for row in owner], object),)
-    return Question(inputs, places, names, *_named(task.preprocessor, inputs, texts))
+    return Question(inputs, places, names, *named(task.preprocessor, inputs, texts))
 
 
 # === Tokens and words ===
 
 
-def _named(preprocessor, inputs, columns):
+def named(preprocessor, inputs, columns):
     """Returns the tokens, the words, the word of each token and what a baseline keeps, for each row of inputs.
 
     Args:

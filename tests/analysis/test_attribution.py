@@ -1,14 +1,23 @@
 """Scores of words: in closed form, complete, equal to loops over `predict` and to captum's, of pieces, and shown."""
 
+import html.parser
+import sys
+import types
+
 import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.analysis import attribute
+from keras_transfer.analysis import Attributions, DeletionCurve, attribute
 from keras_transfer.analysis.attribution import rule_points
-from keras_transfer.encoders import BertEncoder
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.analysis.attribution_rows import Question, named
+from keras_transfer.encoders import Bart, BertEncoder, TransformerEncoder
+from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
+from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Packing, TokenPreprocessor, UnigramTokenizer
+from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
+from tests.errors import check_errors
 from tests.tasks import tiny
 
 TEXTS = ["a good b c", "bad d e f g h i bad"]
@@ -132,3 +141,222 @@ def test_integrated_gradients_are_those_of_captum(tmp_path):
             explainer = attr.LayerIntegratedGradients(lambda ids: theirs(ids).logits, theirs.bert.embeddings)
             expected = explainer.attribute(ids, baseline, target=2, n_steps=20, method=name)
             np.testing.assert_allclose(scores, expected.sum(-1)[0].detach().numpy(), atol=1e-4)
+
+
+# === Other tasks ===
+
+
+@pytest.mark.core
+def test_a_tagger_explains_the_label_of_a_word(eagerly):
+    keras.utils.set_random_seed(0)
+    model = TokenClassifier(tiny.encoder(initializer_range=0.3), tiny.preprocessor(), label_names=["N", "V"])
+    sentences = [["a", "goodbad!", "c"], ["bad", "d"]]
+    found = attribute(model, sentences, target=[(1, "V"), 0])
+    logits = model.predict(sentences, verbose=0)
+    best = logits[1][0].argmax()
+    np.testing.assert_allclose(found.prediction, [logits[0][1][1], logits[1][0][best]], atol=1e-5)
+    assert found.target == ["goodbad!: V", f"bad: {'NV'[best]}"] and found.words == sentences
+    np.testing.assert_allclose(
+        [row.sum() for row in found.scores], found.prediction - found.baseline_prediction, rtol=0.01
+    )
+    deleted = attribute(model, sentences, target=[(1, "V"), 0], method="erasure").word_scores
+    without = model.predict([["a", "goodbad!"], ["bad"]], verbose=0)
+    assert deleted[0][2] == pytest.approx(logits[0][1][1] - without[0][1][1], abs=1e-5)
+    assert deleted[0][1] == 0  # Without the word, there is nothing to label.
+
+
+def test_an_answer_is_explained_by_its_first_and_its_last_token(eagerly):
+    keras.utils.set_random_seed(0)
+    model = SpanExtractor(tiny.encoder(initializer_range=0.3), tiny.preprocessor())
+    question, context = "a good", "bad d e f good c"
+    found = attribute(model, ([question], [context]))
+    assert found.target == [model.answer(question, context)["text"]]
+    assert found.words == [[*question.split(), *context.split()]]
+    np.testing.assert_allclose(found.scores[0].sum(), found.prediction - found.baseline_prediction, rtol=0.01)
+
+
+@pytest.mark.core
+def test_each_generated_token_is_a_row_after_the_tokens_before_it(eagerly):
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+    encoder = TransformerEncoder(len(tiny.VOCABULARY), causal=True, initializer_range=0.3, **sizes)
+    model = CausalLM(encoder, tiny.preprocessor(), max_length=8)
+    found = attribute(model, ["a good"], target=" bad c", method="occlusion", output="probability")
+    assert found.words == [["a", "good"], ["a", "good", "bad"]] and found.target == ["bad", "c"]
+    scores = model.score(["a good bad c"]).token_log_likelihoods[0][2:4]
+    np.testing.assert_allclose(found.prediction, np.exp(scores), rtol=1e-5)
+
+
+@pytest.mark.core
+def test_the_words_of_a_source_are_scored_for_each_token_of_a_target(eagerly):
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+    model = Seq2SeqLM(Bart(len(tiny.VOCABULARY), initializer_range=0.3, **sizes), tiny.preprocessor())
+    found = attribute(model, ["a good c"], target=["bad"])
+    change = found.prediction - found.baseline_prediction
+    assert found.words == [["a", "good", "c"]] * 3 and found.target == ["[CLS]", "bad", "[SEP]"]
+    np.testing.assert_allclose([row.sum() for row in found.scores], change, rtol=0.01)
+    erased = attribute(model, ["a good c"], target=["bad"], method="erasure").word_scores[0]
+    with_all, without = (np.asarray(model.score([text], ["bad"]))[0] for text in ("a good c", "a c"))
+    assert erased[1] == pytest.approx(with_all - without, abs=1e-4)
+
+
+def test_a_regressor_of_pairs_scores_the_words_of_both_texts(eagerly):
+    keras.utils.set_random_seed(0)
+    model = TextRegressor(tiny.encoder(initializer_range=0.3), tiny.preprocessor())
+    for method in ("integrated_gradients", "erasure"):
+        found = attribute(model, (["a good"], ["bad d"]), method=method)
+        assert found.words == [["a", "good", "bad", "d"]] and np.abs(found.word_scores[0]).min() > 0
+        np.testing.assert_allclose(found.prediction, model.predict((["a good"], ["bad d"]), verbose=0)[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("package", ["lime", "shap"])
+def test_a_package_finds_the_word_that_decides(package, eagerly):
+    pytest.importorskip(package, reason=f"explains predictions: pip install {package}")
+    model = tiny.of_vectors()
+    model.get_layer("logits").kernel.assign(10 * model.get_layer("logits").kernel)
+    found = attribute(model, ["good a bad b"], method=package, target=1)
+    expected = attribute(model, ["good a bad b"], method="erasure", target=1, output="probability")
+    assert np.abs(found.word_scores[0]).argmax() == np.abs(expected.word_scores[0]).argmax()
+    again = attribute(model, ["good a bad b"], method=package, target=1)
+    np.testing.assert_array_equal(found.scores[0], again.scores[0])
+
+
+# === Words ===
+
+
+def words_of(preprocessor, texts):
+    """The words of texts, and which of the words each of their tokens belongs to."""
+    inputs = {name: np.array(values) for name, values in preprocessor(texts).items()}
+    _, words, owners, fixed = named(preprocessor, inputs, (texts,))
+    assert [(owner < 0).tolist() for owner in owners] == [special.tolist() for special in fixed]
+    return words, [owner.tolist() for owner in owners]
+
+
+def test_pieces_are_joined_to_the_words_of_the_text():
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "well", "!", "中", "文", "می", "##خواهم"]
+    words, owners = words_of(
+        BertPreprocessor(vocabulary, sequence_length=12), ["Playing  well!", "中文 zzz می\u200cخواهم"]
+    )
+    assert words == [["Playing", "well", "!"], ["中", "文", "zzz", "می\u200cخواهم"]]
+    assert owners == [[-1, 0, 0, 1, 2, -1], [-1, 0, 1, 2, 3, 3, -1]]
+
+
+def test_bytes_and_pieces_with_spaces_are_joined_to_words():
+    merges = [("\u0120", "a"), ("a", "b")]
+    tokenizer = ByteBPETokenizer(["<pad>", *byte_characters(), *map("".join, merges)], merges, eos_token="<pad>")
+    words, owners = words_of(TokenPreprocessor(tokenizer, Packing(pad="<pad>")), ["abc ad!é"])
+    assert words == [["abc", "ad", "!", "é"]]
+    assert owners == [[0, 0, 1, 1, 2, 3, 3]]
+    pieces = [("<unk>", 0.0, PieceType.UNKNOWN), ("<pad>", 0.0, PieceType.CONTROL)]
+    pieces += [(piece, -1.0, PieceType.NORMAL) for piece in ("▁ab", "c", "▁d", "e", "!")]
+    tokenizer = UnigramTokenizer(SentencePieceModel(pieces).to_bytes())
+    words, owners = words_of(TokenPreprocessor(tokenizer, Packing(pad="<pad>")), ["abc de!c"])
+    assert words == [["abc", "de", "!", "c"]] and owners == [[0, 0, 1, 1, 2, 3]]
+
+
+# === How they are shown ===
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Balance(html.parser.HTMLParser):
+    """The open tags of a page, and all tags that occur."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.seen = [], set()
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def shown(words):
+    """Attributions of one row with these words."""
+    count = len(words)
+    question = Question({}, None, [HOSTILE], [words], [words], [np.arange(count)], [np.zeros(count, bool)])
+    removes = types.SimpleNamespace(question=question)
+    return Attributions("erasure", "logit", [np.linspace(-1, 1, count)], np.ones(1), removes)
+
+
+@pytest.mark.parametrize("words", [[HOSTILE, "\u202eabc", "שלום", '"&\ud800', "\x1b[31m"], ["שלום<b>"] * 10_000])
+def test_a_page_of_hostile_words_is_harmless_and_small(words, tmp_path):
+    found = shown(words)
+    found.to_html(tmp_path / "why.html")
+    page = (tmp_path / "why.html").read_text("utf-8")
+    balance = Balance(page)
+    assert not balance.open and not balance.seen & {"script", "b", "img", "link"} and "http" not in page
+    assert 'dir="auto"' in page and "\u202e" not in page and len(page) < 2_000_000
+    assert "\x1b" not in str(found) and "\u202e" not in str(found)
+    if len(words) > 1000:
+        assert "9,000 more words" in page
+
+
+def test_a_terminal_shows_colors_unless_it_should_not(monkeypatch):
+    found = shown(["bad", "good"])
+    assert str(found) == f"[0] {HOSTILE}: 1\n    bad(-1) good(+1)"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert "\x1b[38;5;16;48;5;" in str(found)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in str(found)
+
+
+def test_the_table_has_a_line_for_each_word():
+    frame = attribute(tiny.of_vectors(), ["good a", "bad"], steps=2).to_frame()
+    assert frame.index.tolist() == [(0, 0), (0, 1), (1, 0)] and frame["word"].tolist() == ["good", "a", "bad"]
+
+
+def test_hiding_the_words_that_score_most_lowers_the_output_faster_than_random_words():
+    model = tiny.of_vectors()
+    found = attribute(model, ["good a b c", "bad d e f"], target=1, steps=2)
+    curve = found.deletion_curve([0.25, 1.0], seeds=3)
+    best = [scores.max() for scores in found.word_scores]
+    np.testing.assert_allclose(curve.drops[:, 0], best, atol=1e-5)
+    np.testing.assert_allclose(curve.drops[:, 1], [scores.sum() for scores in found.word_scores], atol=1e-5)
+    np.testing.assert_allclose(curve.random[:, 1], curve.drops[:, 1], atol=1e-5)
+    assert (curve.random[:, 0] <= curve.drops[:, 0] + 1e-6).all() and curve.rows[-1]["fraction"] == "mean"
+    assert DeletionCurve([0.5], np.array([[1.0], [3.0]])).rows[0]["drop"] == 2
+
+
+# === Mistakes ===
+
+
+def tagger(**options):
+    return TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=["N", "V"], **options)
+
+
+test_a_mistake_is_one_clear_error = check_errors(
+    (lambda: attribute(tiny.encoder(), TEXTS), "one of the tasks ... BertEncoder"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, method="ig"), "`method` must be one of ... 'ig'"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, steps=1), "at least 2 ... steps=1"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, target=7), "a number from 0 to 1 ... target=7, row=0"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, target=[0]), "one target for all rows ... rows=2, targets=1"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, layer=3), "from 0 to 0 ... layer=3"),
+    (lambda: attribute(tiny.of_vectors(), TEXTS, baseline="mask"), "no mask token ... baseline='mask'"),
+    (lambda: attribute(tiny.classifier(siamese=True), (["a"], ["b"])), "Use `erasure` ... siamese=True"),
+    (lambda: attribute(tagger(), [["a"]]), "the position of a word ... target=None"),
+    (lambda: attribute(tagger(), [["a"]], target=1), "the position of a word ... target=1, row=0, words=1"),
+    (lambda: attribute(tagger(crf=True), [["a"]], target=0), "Use `method='erasure'` ... crf=True"),
+    (
+        lambda: attribute(TextRegressor(tiny.encoder(), tiny.preprocessor()), TEXTS, output="probability"),
+        "predicts classes or tokens ... 'TextRegressor'",
+    ),
+    (
+        lambda: attribute(tagger(), [["a"]], target=0, method="lime"),
+        "explains a `TextClassifier` ... 'TokenClassifier'",
+    ),
+    (lambda: attribute(TextClassifier(tiny.encoder(), num_classes=2), TEXTS), "requires a preprocessor"),
+    (lambda: shown(["a"]).plot(1), "from 0 to 0 ... row=1"),
+)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lime", None)
+    with pytest.raises(ImportError, match="pip install lime"):
+        attribute(tiny.of_vectors(), TEXTS, method="lime")

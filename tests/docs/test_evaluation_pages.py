@@ -37,6 +37,14 @@ def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypat
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_scores_of_words_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 12)
+    monkeypatch.chdir(tmp_path)
+    names = run_page("evaluation/why.md")
+    assert (tmp_path / "why.html").exists() and names["rows"][0]["word"] == "Who" and len(names["curve"].drops) == 12
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_reproducible_runs_runs(monkeypatch, small_minilm, eagerly):
     few_questions(monkeypatch, 12)
     names = run_page("evaluation/reproducibility.md")
