@@ -44,6 +44,7 @@ from keras_transfer.analysis.similarity import (
 )
 from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
 from keras_transfer.analysis.structural_probe import StructuralProbe, StructuralSweep
+from keras_transfer.analysis.sweeps import LayerSweep, probe_correlation
 from keras_transfer.analysis.trees import spanning_tree, tree_depths, tree_distances, uuas
 from keras_transfer.analysis.word_tests import Analogies, WordSimilarity, analogies, neighbors, word_similarity
 from keras_transfer.core.door import open_door
@@ -104,6 +105,7 @@ __all__ = [
     "neighbors",
     "overlap_pairs",
     "perturbation_curve",
+    "probe_correlation",
     "pwcca",
     "random_weights",
     "rank_neurons",

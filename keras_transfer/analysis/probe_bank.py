@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from keras_transfer.analysis.stored_states import StoredStates, blocks
 
 FEWEST_STEPS = 400  # Of a training run. On few rows, an epoch has few steps.
 FEWEST_BATCHES = 8  # Of an epoch.
+WIDTH = 256  # Of the projections of edge probes, and by default of their MLP, as in jiant.
 
 
 @dataclasses.dataclass
@@ -138,13 +140,15 @@ class ProbeBank(keras.Model):
                 variable.assign(ops.zeros_like(variable))
 
     def _initial(self, part, shape, layer, seeds):
-        """Returns the initial values of a weight: Glorot's uniform for kernels, but small, and zeros for biases."""
-        values = np.zeros(shape, "float32")
-        if part.endswith("kernel"):
-            limit = min(math.sqrt(6 / (shape[0] + shape[-1])), 0.05)  # In few dimensions, it would take long to undo.
-            for member, seed in enumerate(seeds):
-                random = np.random.default_rng([seed, layer, len(part)])
-                values[:, member] = random.uniform(-limit, limit, (shape[0], shape[-1]))
+        """Returns the initial values of a weight: Glorot's uniform for kernels, 0 for biases, 1 for scales."""
+        if not part.endswith("kernel"):
+            return np.full(shape, float(part == "scale"), "float32")
+        values, limit = np.zeros(shape, "float32"), math.sqrt(6 / (shape[0] + shape[-1]))
+        if len(self.probes[layer]) == 2:
+            limit = min(limit, 0.05)  # In few dimensions, a linear probe would need long to undo it.
+        for member, seed in enumerate(seeds):
+            random = np.random.default_rng([seed, layer, zlib.crc32(part.encode())])
+            values[:, member] = random.uniform(-limit, limit, (shape[0], shape[-1]))
         return values
 
     def call(self, inputs):
@@ -154,7 +158,7 @@ class ProbeBank(keras.Model):
         answers = ops.cast(ops.argmax(logits, axis=-1), "int32")
         known = ops.cast(inputs["labels"] >= 0, "float32")[:, None]
         hits = ops.cast(answers == inputs["labels"][:, None], "float32")
-        return {"loss": losses * known, "answer": answers, "hits": hits, "found": ops.ones_like(hits)}
+        return {"loss": losses * known, "answer": answers, "hits": hits, "claims": ops.ones_like(hits)}
 
     def logits(self, inputs):
         """Returns the logits [batch, layers, members, classes]."""
@@ -162,20 +166,24 @@ class ProbeBank(keras.Model):
             (ops.cast(each, "float32") - mean) * scale
             for each, mean, scale in zip(inputs["vectors"], self.means, self.scales)
         ]
-        if not self.mix:
-            return ops.stack([self._dense(each, probe) for each, probe in zip(vectors, self.probes)], axis=1)
-        mixed = ops.einsum("bld,ml->bmd", ops.stack(vectors, axis=1), self.mixture())
-        return ops.stack([self._dense(*pair) for pair in zip([*vectors, mixed], self.probes)], axis=1)
+        if self.mix:  # [batch, ..., layers, dim] to [batch, ..., members, dim]
+            vectors.append(ops.matmul(self.mixture(), ops.stack(vectors, axis=-2)))
+        found = []
+        for layer, (each, probe) in enumerate(zip(vectors, self.probes)):
+            of_members = bool(self.mix) and layer == len(self.widths)
+            found.append(self._answer(each, probe, of_members, inputs.get("inside")))
+        return ops.stack(found, axis=1)
 
     def mixture(self):
         """Returns the factor of each layer in the mixes, [members, layers]."""
         return ops.softmax(self.mix["logits"], axis=-1) * self.mix["gamma"][:, None]
 
-    def _dense(self, vectors, probe):
-        found = product(vectors, probe["kernel"]) + probe["bias"]
+    def _answer(self, vectors, probe, of_members, inside):
+        """Returns the logits of one layer [batch, members, classes]."""
+        found = product(vectors, probe["kernel"], of_members) + probe["bias"]
         if not self.hidden_dim:
             return found
-        return product(ops.relu(found), probe["upper_kernel"]) + probe["upper_bias"]
+        return product(ops.relu(found), probe["upper_kernel"], True) + probe["upper_bias"]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         weights = x["weights"][:, None, None]
@@ -189,12 +197,64 @@ class ProbeBank(keras.Model):
         return found
 
 
-def product(vectors, kernel):
-    """Returns vectors [batch, dim], or [batch, members, dim], times kernels [dim, members, out] of the members."""
-    if len(vectors.shape) == 3:
-        return ops.einsum("bmd,dmc->bmc", vectors, kernel)
-    flat = ops.matmul(vectors, ops.reshape(kernel, (kernel.shape[0], -1)))
-    return ops.reshape(flat, (-1, *kernel.shape[1:]))
+class EdgeBank(ProbeBank):
+    """Probes of spans of words, or of pairs of spans, as Tenney et al. (2019) have them in jiant 1.
+
+    For the first and the second span apart, words are projected and pooled by self-attention. The pooled vectors are
+    concatenated, and an MLP (tanh and layer normalization) gives a logit for each class. The loss is the binary
+    cross-entropy. The SpanComparisonHead of jiant 2 has one pooling, no projection, and a softmax instead. There is no
+    dropout: each probe keeps its best epoch.
+    """
+
+    def __init__(self, widths, members, classes, hidden_dim=None, mixes=False, spans=1):
+        self.spans = spans
+        super().__init__(widths, members, classes, hidden_dim or WIDTH, mixes)
+
+    def _probe(self, width, name):
+        members, hidden, shapes = self.members, self.hidden_dim, {}
+        for span in range(self.spans):
+            shapes |= {f"project_{span}_kernel": (width, members, WIDTH), f"project_{span}_bias": (members, WIDTH)}
+            shapes[f"attend_{span}_kernel"] = (WIDTH, members, 1)
+        shapes |= {"hidden_kernel": (self.spans * WIDTH, members, hidden), "hidden_bias": (members, hidden)}
+        shapes |= {"scale": (members, hidden), "offset": (members, hidden)}
+        shapes |= {"upper_kernel": (hidden, members, self.classes), "upper_bias": (members, self.classes)}
+        return {part: self.add_weight(shape, "zeros", name=f"{name}_{part}") for part, shape in shapes.items()}
+
+    def _answer(self, vectors, probe, of_members, inside):
+        pooled = []
+        for span in range(self.spans):
+            words = product(vectors[:, span], probe[f"project_{span}_kernel"], of_members)
+            words = words + probe[f"project_{span}_bias"]  # [batch, width, members, WIDTH]
+            scores = product(words, probe[f"attend_{span}_kernel"], True)
+            scores = scores - 1e9 * (1 - inside[:, span, :, None, None])
+            pooled.append(ops.sum(ops.softmax(scores, axis=1) * words, axis=1))
+        found = ops.tanh(product(ops.concatenate(pooled, -1), probe["hidden_kernel"], True) + probe["hidden_bias"])
+        found = found - ops.mean(found, axis=-1, keepdims=True)
+        found = found * ops.rsqrt(ops.mean(ops.square(found), axis=-1, keepdims=True) + 1e-5)
+        return product(found * probe["scale"] + probe["offset"], probe["upper_kernel"], True) + probe["upper_bias"]
+
+    def call(self, inputs):
+        logits = ops.cast(self.logits(inputs), "float32")
+        labels = ops.cast(inputs["labels"], "float32")[:, None, None]  # [batch, 1, 1, classes]
+        claims = ops.cast(logits > 0, "float32")
+        return {
+            "loss": ops.mean(ops.softplus(logits) - labels * logits, axis=-1),
+            "answer": ops.cast(ops.argmax(logits, axis=-1), "int32"),
+            "hits": ops.sum(claims * labels, axis=-1),
+            "claims": ops.sum(claims, axis=-1),
+        }
+
+
+def product(vectors, kernel, of_members=False):
+    """Returns vectors [..., dim], or [..., members, dim], times kernels [dim, members, out] of the members."""
+    axes = len(vectors.shape) - (2 if of_members else 1)
+    before = [ops.shape(vectors)[axis] for axis in range(axes)]
+    if of_members:
+        found = ops.einsum("bmd,dmc->bmc", ops.reshape(vectors, (-1, *vectors.shape[-2:])), kernel)
+    else:
+        flat = ops.reshape(vectors, (-1, vectors.shape[-1]))
+        found = ops.matmul(flat, ops.reshape(kernel, (kernel.shape[0], -1)))
+    return ops.reshape(found, (*before, *kernel.shape[1:]))
 
 
 def train(bank, items, validation, statistics, seeds, *, epochs, batch_size, learning_rate, step=lambda: None):

@@ -1,6 +1,7 @@
 """Probes: small classifiers that show in which layers of an encoder a property of words or texts can be read."""
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.analysis.probe_bank import Items, ProbeBank, answers, steps_of, train
+from keras_transfer.analysis.probe_bank import EdgeBank, Items, ProbeBank, answers, steps_of, train
 from keras_transfer.analysis.probe_controls import code_lengths, code_steps, control_labels, frequent_labels
-from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.analysis.stored_states import (
     PIECES,
     POOLINGS,
@@ -19,16 +18,22 @@ from keras_transfer.analysis.stored_states import (
     random_weights,
     subject_of,
 )
+from keras_transfer.analysis.sweeps import MIX, LayerSweep
 from keras_transfer.core.expect import FLAG, POSITIVE, expect, expects, integer, list_of, one_of, optional
-from keras_transfer.core.plots import BLACK, GREY, STYLES, new_axes
 from keras_transfer.data import names_in
 from keras_transfer.text import is_sentences, to_columns, to_sentences
 
+log = logging.getLogger("keras_transfer")
 CONTROLS = {
     "token": ("selectivity", "description_length", "random_weights", "word_types"),
     "sentence": ("description_length", "random_weights", "word_types"),
+    "edge": ("random_weights", "word_types"),
 }
-MIX = "mix"
+_COLUMNS = {
+    "token": ("sentences", "labels"),
+    "sentence": ("texts", "labels"),
+    "edge": ("sentences", "spans", "labels"),
+}
 _HELD_OUT = 0.1
 
 
@@ -64,8 +69,10 @@ class Probe:
     undo, so that one learning rate fits all encoders. The seeds differ in initial weights and in the control task.
 
     Args:
-        kind: String, `"token"` for labels of words or `"sentence"` for labels of texts. Defaults to `"token"`.
-        hidden_dim: Integer. Width of a hidden layer with ReLU. Defaults to `None`, linear probes.
+        kind: String, `"token"` for labels of words, `"sentence"` for labels of texts, or `"edge"` for labels of spans
+            of words or of pairs of spans. Defaults to `"token"`.
+        hidden_dim: Integer. Width of a hidden layer with ReLU, or for edges of the MLP. Defaults to `None`, linear
+            probes, or for edges 256.
         layers: List of names or numbers of layers, as in `hidden_states`. Defaults to `None`, all layers.
         scalar_mix: Boolean. Whether a last probe reads a learned weighted mean of all layers (if they have one width).
             Its weights show where the property is. Defaults to `True`.
@@ -93,7 +100,8 @@ class Probe:
     ```
 
     Source: https://arxiv.org/abs/1909.03368 (control tasks), https://arxiv.org/abs/2003.12298 (description length),
-    https://arxiv.org/abs/1905.05950 (the mix)
+    https://arxiv.org/abs/1905.05950 (the mix), https://arxiv.org/abs/1905.06316 (edge probes, of which it has the
+    model of jiant 1: a projection and a pooling by attention for each span, then an MLP with sigmoids)
     """
 
     kind: str = "token"
@@ -128,7 +136,7 @@ class Probe:
         folder: Any = None,
         against: Any = None,
         verbose: str | int = "auto",
-    ) -> "LayerSweep":
+    ) -> LayerSweep:
         """Trains the probes of all layers, and returns their scores.
 
         The hidden states are computed once and stored. Only classes that occur in the training data can be answered.
@@ -137,7 +145,9 @@ class Probe:
             model: A task, or an encoder.
             train: Tuple `(sentences, labels)`: for `"token"`, lists of words and lists of labels, such as a part of
                 `load_universal_dependencies`; for `"sentence"`, texts (or a tuple of two columns) and labels. Labels
-                are names or integers.
+                are names or integers. For `"edge"`, `(sentences, spans, labels)`: for each sentence a list of spans
+                `(start, end)`, ends exclusive, or of pairs of spans, and a list with a label, or a list of labels, for
+                each.
             validation: The same, for choosing the best epoch. Defaults to `None`, a tenth of the training sentences.
             test: The same, for the scores. Defaults to `None`, the validation data.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
@@ -175,14 +185,16 @@ class _Part:
     Attributes:
         x: List of sentences or texts, or a tuple of two lists of texts.
         keys: List of what a baseline without a model looks up, for each item.
-        labels: List of strings, the label of each item.
+        labels: List of tuples of strings, the labels of each item.
         sentences: Integer array [items].
+        spans: List of lists of `(start, end)`, for edges.
     """
 
     x: Any
     keys: list
     labels: list
     sentences: np.ndarray
+    spans: list | None = None
 
     @property
     def count(self):
@@ -198,26 +210,51 @@ class _Part:
 
 def part_of(kind, data, name):
     """Returns what a user has passed as a `_Part`, or raises a `ValueError`."""
-    what = "sentences" if kind == "token" else "texts"
-    fits = isinstance(data, (tuple, list)) and len(data) == 2 and is_sentences(data[0]) == (kind == "token")
-    expect(fits, f"`{name}` must be a tuple of {what} and labels for a probe of the kind {kind!r}.", **{name: data})
-    x, labels = data
-    if kind == "token":
-        x, labels = to_sentences(x), [list(own) for own in labels]
-        counts, sizes = [len(words) for words in x], [len(own) for own in labels]
-        keys, flat = [word for words in x for word in words], [label for own in labels for label in own]
+    columns, of_words = _COLUMNS[kind], kind != "sentence"
+    fits = isinstance(data, (tuple, list)) and len(data) == len(columns) and is_sentences(data[0]) == of_words
+    rule = f"`{name}` must be a tuple of {', '.join(columns)} for a probe of the kind {kind!r}."
+    expect(fits, rule, **{name: data})
+    x, *others, labels = data
+    x, spans, found = to_sentences(x) if of_words else to_columns(x), None, [list(own) for own in others]
+    if of_words:
+        labels = [list(own) for own in labels]
+        keys, counts = [word for words in x for word in words], [len(words) for words in x]
     else:
-        columns, flat = to_columns(x), list(labels)
-        x = tuple(map(list, columns)) if isinstance(columns, tuple) else columns.tolist()
-        keys = list(zip(*columns)) if isinstance(columns, tuple) else x
-        counts, sizes = [1] * len(keys), [1] * len(flat)
-    rule = f"`{name}` must have labels for each of its {what}."
-    expect(len(sizes) == len(counts), rule, **{what: len(counts), "labels": len(sizes)})
-    place = next((i for i, (count, size) in enumerate(zip(counts, sizes)) if count != size), 0)
-    rule = f"Each sentence of `{name}` must have as many labels as words."
-    expect(counts[place] == sizes[place], rule, sentence=place, words=counts[place], labels=sizes[place])
-    names_in(flat)  # Raises an error for other labels.
-    return _Part(x, keys, [str(label) for label in flat], np.repeat(np.arange(len(counts)), counts))
+        keys = list(zip(*x)) if isinstance(x, tuple) else x.tolist()
+        x, labels = tuple(map(list, x)) if isinstance(x, tuple) else keys, [[label] for label in labels]
+        counts = [1] * len(keys)
+    rule = f"`{name}` must have as many {columns[-1]} as {columns[0]}."
+    expect(len(labels) == len(counts), rule, **{columns[0]: len(counts), "labels": len(labels)})
+    if kind == "edge":
+        rule = f"`{name}` must have as many spans as sentences."
+        expect(len(found[0]) == len(x), rule, sentences=len(x), spans=len(found[0]))
+        spans = [_spans(own, words, place, name) for place, (own, words) in enumerate(zip(found[0], x))]
+        counts = [len(own) for own in spans]
+        keys = [tuple(tuple(words[s:e]) for s, e in edge) for words, own in zip(x, spans) for edge in own]
+        spans = [edge for own in spans for edge in own]
+        expect(
+            len(set(map(len, spans))) <= 1, f"`{name}` must have pairs of spans, or single ones, not both.", spans=spans
+        )
+    place = next((i for i, (count, own) in enumerate(zip(counts, labels)) if count != len(own)), 0)
+    rule = f"Each sentence of `{name}` must have as many labels as {'spans' if kind == 'edge' else 'words'}."
+    expect(counts[place] == len(labels[place]), rule, sentence=place, expected=counts[place], labels=len(labels[place]))
+    flat = [label for own in labels for label in own]
+    flat = [tuple(own) if isinstance(own, (list, tuple)) and kind == "edge" else (own,) for own in flat]
+    names_in([label for own in flat for label in own])  # Raises an error for other labels.
+    flat = [tuple(str(label) for label in own) for own in flat]
+    return _Part(x, keys, flat, np.repeat(np.arange(len(counts)), counts), spans)
+
+
+def _spans(edges, words, place, name):
+    """Returns the edges of a sentence as lists of `(start, end)`, one or two."""
+    found = []
+    for edge in edges:
+        own = [tuple(span) for span in edge] if isinstance(edge[0], (list, tuple)) else [tuple(edge)]
+        fits = all(len(span) == 2 and 0 <= span[0] < span[1] <= len(words) for span in own)
+        rule = f"Spans of sentence {place} of `{name}` must be (start, end), in which 0 <= start < end <= {len(words)}."
+        expect(fits, rule, span=edge)
+        found.append(own)
+    return found
 
 
 class _Sweep:
@@ -226,7 +263,7 @@ class _Sweep:
     def __init__(self, probe, parts, subject, folder, verbose):
         self.probe, self.parts, self.folder, self.verbose = probe, parts, folder, verbose
         self.encoder, self.preprocessor = subject
-        self.classes = names_in(parts["train"].labels)
+        self.classes = names_in([label for own in parts["train"].labels for label in own])
         expect(len(self.classes) > 1, "`train` must have labels of at least two classes.", classes=self.classes)
         self.controls = CONTROLS[probe.kind] if probe.controls is None else tuple(probe.controls)
         self.seeds = list(range(probe.seeds))
@@ -237,10 +274,14 @@ class _Sweep:
         items = self._items()
         asked, widths = items["test"], list(items["train"].states.widths.values())
         mixes = self.probe.scalar_mix and len(set(widths)) == 1 < len(widths)
-        count, has_control = items["train"].labels.shape[1], "selectivity" in self.controls
+        has_control, real = "selectivity" in self.controls, items
         sizes: dict[str, Any] = {"classes": len(self.classes), "hidden_dim": self.probe.hidden_dim, "mixes": mixes}
-        bank, single = (ProbeBank(widths, members, **sizes) for members in (count, 1))
-        real = {name: dataclasses.replace(own, labels=own.labels[:, :1]) for name, own in items.items()}
+        if self.probe.kind == "edge":
+            sizes["spans"] = asked.places.shape[1]
+        else:
+            real = {name: dataclasses.replace(own, labels=own.labels[:, :1]) for name, own in items.items()}
+        kind = EdgeBank if self.probe.kind == "edge" else ProbeBank
+        bank, single = (kind(widths, members, **sizes) for members in (len(self._members()), 1))
         some = {name: own.of_some_sentences(self._rows(name)) for name, own in real.items()}
         step = self._bar(items["train"], real["train"], some["train"])
         statistics = items["train"].statistics()
@@ -256,9 +297,9 @@ class _Sweep:
         if "random_weights" in self.controls:
             sweep._add_random(*self._random(single, some, step))
         if "word_types" in self.controls:
-            known = items["train"].labels[:, 0].tolist()
-            guessed = frequent_labels(items["train"].keys.tolist(), known, asked.keys.tolist())
-            sweep._add_word_types(np.array(guessed) == asked.labels[:, 0])
+            known = map(tuple, real["train"].labels.tolist())
+            guessed = frequent_labels(items["train"].keys.tolist(), list(known), asked.keys.tolist())
+            sweep._add_word_types(np.array(guessed), real["test"].labels)
         return sweep
 
     def _items(self):
@@ -267,8 +308,9 @@ class _Sweep:
         numbers, found, labels = {}, {}, self._labels()
         for name, part in self.parts.items():
             keys = np.array([numbers.setdefault(key, len(numbers)) for key in part.keys])
-            places = np.arange(len(part.labels))
-            found[name] = Items(states[name], places, labels[name], part.sentences, keys, part.texts)
+            places = np.arange(len(part.labels)) if part.spans is None else _places(part, states[name])
+            own = Items(states[name], places, labels[name], part.sentences, keys, part.texts)
+            found[name] = own if part.spans is None else _whole(own, name)
         if "validation" not in found:
             held_out = np.random.default_rng(0).random(self.parts["train"].count) < _HELD_OUT
             held_out[[0, -1]] = False, True  # Neither part is empty.
@@ -280,7 +322,13 @@ class _Sweep:
     def _labels(self):
         """Returns the labels of the members of each part: the real ones, and those of the control tasks."""
         known = {name: place for place, name in enumerate(self.classes)}
-        real = [np.array([known.get(label, -1) for label in part.labels]) for part in self.parts.values()]
+        if self.probe.kind == "edge":
+            found = {name: np.zeros((len(part.labels), len(known)), "int32") for name, part in self.parts.items()}
+            for name, part in self.parts.items():
+                for row, own in zip(found[name], part.labels):
+                    row[[known[label] for label in own if label in known]] = 1
+            return found
+        real = [np.array([known.get(label, -1) for [label] in part.labels]) for part in self.parts.values()]
         columns = [np.concatenate(real)] * len(self.seeds)
         if "selectivity" in self.controls:
             words = [key for part in self.parts.values() for key in part.keys]
@@ -333,242 +381,20 @@ class _Sweep:
         return lambda: bar.add(1)
 
 
-class LayerSweep(Result):
-    """The scores of the probes of all layers, which `Probe.sweep` returns.
-
-    Args:
-        layers: List of strings. Names of the layers, from the lowest, and perhaps `"mix"`.
-        classes: List of strings. Names of the classes.
-        items: What was asked.
-        found: Dict of the losses, answers and hits of the probes.
-        seeds: Integer. Number of probes of each layer.
-        has_control: Boolean. Whether there are as many probes of the control task.
-        has_test: Boolean. Whether the items are those of a test part, and not of the validation part.
-
-    Attributes:
-        rows: List of dicts, one for each layer: `score` (accuracy), `low` and `high` (its 95% interval over sentences),
-            `seeds_std` (the standard deviation over seeds), and with the controls `control` and `selectivity`; `bits`,
-            `compression` and `authors_kbits`; `subset`, `random` (both scores on a part of the data), `gain`,
-            `gain_low` and `gain_high` (their difference and its interval).
-        mix: Float array `[seeds, layers]`. The fraction of each layer in the mix, or `None`.
-        word_types: Float. Accuracy of the most frequent label of each word or text, or `None`.
-        against: `LayerSweep` of another encoder, or `None`.
-        best: String. The layer with the highest score.
-        center_of_gravity: Float. The mean number of a layer, weighted by the mix, or `None` without a mix.
-
-    Example:
-    ```python
-    vectors = keras_transfer.checkpoints.WordVectors(["cat", "dog", "runs", "sits"], np.eye(4))
-    encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
-    data = [["cat", "runs"], ["dog", "sits"]] * 5, [["NOUN", "VERB"]] * 10
-    probe = keras_transfer.analysis.Probe(epochs=2, seeds=1, controls=())
-    sweep = probe.sweep(encoder, data, preprocessor=keras_transfer.text.WordPreprocessor(vectors.words))
-    sweep.best, sweep.rows[0]["score"]
-    ```
-    """
-
-    title, index = "Probes", ("layer",)
-
-    def __init__(
-        self, layers: list, classes: list, items: Any, found: dict, seeds: int, has_control: bool, has_test: bool
-    ):
-        self.layers, self.classes, self.has_test = layers, classes, has_test
-        self.mix: Any = None
-        self.word_types: Any = None
-        self.against: Any = None
-        self._items, self._answers = items, found["answer"][..., :seeds]
-        self._sentences = np.unique(items.sentences, return_inverse=True)[1]
-        self._unknown = int((items.labels[:, 0] < 0).sum())
-        self._hits = found["hits"][..., :seeds].mean(axis=-1)
-        by_seed = found["hits"][..., :seeds].mean(axis=0)
-        low, high = self._interval(self._hits)
-        self.rows = [
-            {"layer": layer, "score": float(own.mean()), "low": float(low[i]), "high": float(high[i])}
-            | {"seeds_std": float(own.std(ddof=1)) if seeds > 1 else None}
-            for i, (layer, own) in enumerate(zip(layers, by_seed))
-        ]
-        if has_control:
-            control = found["hits"][..., seeds:].mean(axis=(0, 2))
-            self._add(control=control, selectivity=by_seed.mean(axis=1) - control)
-
-    def _interval(self, hits, sentences=None):
-        return bootstrap_interval(hits, self._sentences if sentences is None else sentences)
-
-    def _add(self, **columns):
-        """Adds columns of values for each layer."""
-        for i, row in enumerate(self.rows):
-            row |= {name: float(values[i]) for name, values in columns.items()}
-
-    def _add_code(self, length):
-        self.uniform_bits = length.uniform_bits
-        self._add(bits=length.bits, compression=length.compression, authors_kbits=length.authors_kbits)
-
-    def _add_random(self, trained, random, items):
-        if random is None:
-            return
-        first, second = (each["hits"][..., 0] for each in (trained, random))
-        low, high = self._interval(first - second, np.unique(items.sentences, return_inverse=True)[1])
-        own = {"subset": first.mean(axis=0), "random": second.mean(axis=0)}
-        self._add(**own, gain=own["subset"] - own["random"], gain_low=low, gain_high=high)
-
-    def _add_word_types(self, hits):
-        self.word_types = float(hits.mean())
-
-    @property
-    def best(self) -> str:
-        """String. The layer with the highest score, apart from the mix."""
-        return max((row for row in self.rows if row["layer"] != MIX), key=lambda row: row["score"])["layer"]
-
-    @property
-    def center_of_gravity(self) -> float | None:
-        """Float. The mean of the numbers of the layers, from 0, weighted by the mix. `None` without a mix."""
-        return None if self.mix is None else float(self.mix.mean(axis=0) @ np.arange(self.mix.shape[1]))
-
-    def _place(self, layer):
-        one_of(*self.layers).check("layer", layer)
-        return self.layers.index(layer)
-
-    def predictions(self, layer: str) -> list[str]:
-        """Returns the answers of the first probe of a layer.
-
-        Args:
-            layer: String. Name of the layer.
-
-        Returns:
-            List of strings, one for each word or text of the test data, in order.
-
-        Raises:
-            ValueError: If there is no such layer.
-        """
-        return [self.classes[place] for place in self._answers[:, self._place(layer), 0].tolist()]
-
-    def confusion(self, layer: str) -> np.ndarray:
-        """Returns how often the first probe of a layer gives each answer to each label.
-
-        Args:
-            layer: String. Name of the layer.
-
-        Returns:
-            Integer array `[classes, classes]`, with a row for each label and a column for each answer.
-
-        Raises:
-            ValueError: If there is no such layer.
-        """
-        labels, found = self._items.labels[:, 0], self._answers[:, self._place(layer), 0]
-        counts = np.zeros((len(self.classes),) * 2, int)
-        np.add.at(counts, (labels[labels >= 0], found[labels >= 0]), 1)
-        return counts
-
-    def compare_with(self, other: "LayerSweep") -> "SweepDifference":
-        """Returns the differences of the scores to those of another sweep over the same test data.
-
-        Args:
-            other: `LayerSweep`, such as that of the model before fine-tuning.
-
-        Returns:
-            A `Result` with a row for each layer that both have: `score`, `other`, `difference`, and the interval `low`
-            to `high` of the difference over sentences.
-
-        Raises:
-            ValueError: If the sweeps have other test data, or no common layer.
-        """
-        same = self.classes == other.classes and np.array_equal(self._items.labels[:, 0], other._items.labels[:, 0])
-        expect(same, "Both sweeps must have the same test labels.", items=(len(self._items), len(other._items)))
-        shared = [layer for layer in self.layers if layer in other.layers]
-        expect(shared, "Both sweeps must have a layer in common.", layers=(self.layers, other.layers))
-        first, second = (each._hits[:, [each._place(layer) for layer in shared]] for each in (self, other))
-        columns = first.mean(axis=0), second.mean(axis=0), (first - second).mean(axis=0)
-        columns += tuple(self._interval(first - second))
-        names = ("score", "other", "difference", "low", "high")
-        return SweepDifference(
-            [{"layer": layer, **dict(zip(names, map(float, values)))} for layer, *values in zip(shared, *columns)]
-        )
-
-    def plot(self) -> Any:
-        """Plots the scores over the layers, with their intervals, controls, and the mix as bars.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, rows = new_axes(), [row for row in self.rows if row["layer"] != MIX]
-        places, names = np.arange(len(rows)), [row["layer"] for row in rows]
-        if self.mix is not None:
-            bars = axes.twinx()
-            bars.bar(places, self.mix.mean(axis=0), color=GREY, alpha=0.3, width=0.5)
-            bars.set(ylabel="fraction in the mix", ylim=(0, 3 * float(self.mix.mean(axis=0).max())))
-            bars.spines[["top"]].set_visible(False)
-        kinds = {"score": "probe", "control": "control task", "random": "random weights"}
-        styles: Any = STYLES
-        for (kind, label), style in zip(kinds.items(), styles):
-            if kind in rows[0]:
-                axes.plot(places, [row[kind] for row in rows], label=label, **style)
-        low, high = ([row[name] for row in rows] for name in ("low", "high"))
-        axes.fill_between(places, low, high, color=STYLES[0]["color"], alpha=0.2)
-        if self.word_types is not None:
-            axes.axhline(self.word_types, color=BLACK, linestyle=":", label="most frequent label")
-        axes.set_xticks(places, names, rotation=45 if len(names) > 8 else 0)
-        axes.set(xlabel="layer", ylabel="accuracy")
-        axes.legend()
-        return axes.figure
-
-    def _cells(self):
-        columns = [
-            ("score", "score", ".4f"),
-            ("seeds_std", "+- seeds", ".4f"),
-            ("control", "control", ".4f"),
-            ("selectivity", "selectivity", ".4f"),
-            ("bits", "bits", ",.0f"),
-            ("compression", "compression", ".2f"),
-            ("subset", "subset", ".4f"),
-            ("random", "random", ".4f"),
-            ("gain", "gain", ".4f"),
-        ]
-        columns = [each for each in columns if self.rows[0].get(each[0]) is not None]
-        heads, rows = ["layer", columns[0][1], "95% interval", *(head for _, head, _ in columns[1:])], []
-        for row in self.rows:
-            cells = [format(row[name], form) for name, _, form in columns]
-            rows.append([row["layer"], cells[0], f"{row['low']:.4f} to {row['high']:.4f}", *cells[1:]])
-        return heads, rows
-
-    def _notes(self):
-        items, part = len(self._items), "test" if self.has_test else "validation"
-        sentences = self._sentences.max() + 1
-        notes = [
-            f"Accuracy on {items:,} labels of {sentences:,} texts of the {part} data, {len(self.classes)} classes."
-        ]
-        if not self.has_test:
-            notes.append("The validation data also chose the epochs, so the scores are a little too high.")
-        if self._unknown:
-            notes.append(f"{self._unknown} labels are missing from the training data, and count as errors.")
-        if self.word_types is not None:
-            notes.append(f"The most frequent label of each word or text: {self.word_types:.4f}.")
-        if self.mix is not None:
-            notes.append(f"Center of gravity of the mix: {self.center_of_gravity:.2f} of {self.mix.shape[1] - 1}.")
-        if self.against is not None:
-            best = max(self.against.rows, key=lambda row: row["score"])
-            notes.append(f"The other encoder: {best['score']:.4f} ({best['low']:.4f} to {best['high']:.4f}).")
-        return notes
+def _places(part, states):
+    """Returns the places of the words of spans, [items, spans, width], negative where there is none."""
+    width = max(end - start for edge in part.spans for start, end in edge)
+    found = np.full((len(part.spans), len(part.spans[0]), width), -1)
+    for place, (edge, sentence) in enumerate(zip(part.spans, part.sentences)):
+        for number, (start, end) in enumerate(edge):
+            found[place, number, : end - start] = states.starts[sentence] + np.arange(start, end)
+    return found
 
 
-class SweepDifference(Result):
-    """The differences between two sweeps, which `LayerSweep.compare_with` returns.
-
-    Args:
-        rows: List of dicts, one for each layer.
-    """
-
-    title, index = "Differences", ("layer",)
-
-    def __init__(self, rows: list):
-        self.rows = rows
-
-    def _cells(self):
-        heads = ["layer", "score", "other", "difference", "95% interval"]
-        return heads, [
-            [row["layer"], *(f"{row[name]:.4f}" for name in ("score", "other", "difference"))]
-            + [f"{row['low']:+.4f} to {row['high']:+.4f}"]
-            for row in self.rows
-        ]
+def _whole(items, name):
+    """Returns the items of sentences that are one row, with a warning about the others."""
+    whole = items.states.whole[items.sentences]
+    if not whole.all():
+        count = len(np.unique(items.sentences[~whole]))
+        log.warning("%d sentences of `%s` are too long for one row, and are left out.", count, name)
+    return items.some(whole)

@@ -62,16 +62,29 @@ def bootstrap_interval(values, groups=None, *, probability=0.95, resamples=1000,
 
     Source: Efron 1979.
     """
-    values = np.asarray(values, "float64")
-    groups = np.arange(len(values)) if groups is None else np.asarray(groups)
-    counts = np.bincount(groups)
-    sums = np.zeros((len(counts), *values.shape[1:]))
-    np.add.at(sums, groups, values)
-    random = np.random.default_rng(seed)
-    draws = random.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
-    means = (draws @ sums).T / (draws @ counts)
+    means = resampled_means(values, groups, resamples=resamples, seed=seed)
     low, high = np.quantile(means, [(1 - probability) / 2, (1 + probability) / 2], axis=-1)
     return low, high
+
+
+def resampled_means(values, groups=None, weights=None, *, resamples=1000, seed=0):
+    """Returns the means [resamples] or [series, resamples] of values whose groups are drawn with replacement.
+
+    Args:
+        weights: Float array like `values`. The sum of the values is divided by that of the weights. Defaults to ones.
+    """
+    values = np.asarray(values, "float64")
+    groups = np.arange(len(values)) if groups is None else np.asarray(groups)
+    count = int(groups.max()) + 1
+
+    def of_groups(rows):
+        sums = np.zeros((count, *rows.shape[1:]))
+        np.add.at(sums, groups, rows)
+        return sums
+
+    draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    sizes = draws @ (np.bincount(groups) if weights is None else of_groups(np.asarray(weights, "float64")))
+    return (draws @ of_groups(values)).T / sizes.T
 
 
 def spearman(values, others):

@@ -8,8 +8,9 @@ from keras_transfer.analysis import (
     Probe,
     control_labels,
     description_length,
+    probe_correlation,
 )
-from keras_transfer.analysis.probe_bank import Items, ProbeBank, schedule, train
+from keras_transfer.analysis.probe_bank import EdgeBank, Items, ProbeBank, answers, schedule, train
 from keras_transfer.analysis.stored_states import StoredStates, blocks
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
@@ -34,7 +35,7 @@ def made_items(count=40, layers=2, members=2, classes=3, dim=4):
     states = StoredStates({name: Rows(values) for name, values in vectors.items()}, [2] * (count // 2))
     labels = random.integers(0, classes, (count, members))
     sentences, keys = np.repeat(np.arange(count // 2), 2), np.arange(count)
-    return Items(states, np.arange(count), labels, sentences, keys, None)
+    return Items(states, np.arange(count), labels, sentences, keys, list)
 
 
 @pytest.mark.core
@@ -175,6 +176,65 @@ def test_texts_are_probed_with_held_out_texts_and_another_encoder(monkeypatch):
     assert len(found._items) == len(np.unique(found._items.sentences)) < 20
 
 
+@pytest.mark.core
+def test_an_edge_probe_projects_pools_and_compares_two_spans():
+    random = np.random.default_rng(0)
+    items = made_items(count=10, layers=1)
+    places = np.array([[[0, 1, 2], [4, -1, -1]], [[3, -1, -1], [5, 6, -1]]])
+    labels = np.array([[1, 0, 1], [0, 0, 1]])
+    edges = Items(items.states, places, labels, np.array([0, 1]), np.arange(2), list)
+    bank = EdgeBank([4], 2, 3, hidden_dim=5, spans=2)
+    bank.begin((np.zeros((1, 4), "float32"), np.ones((1, 4), "float32")), [0, 1])
+    weights = {part: random.normal(size=variable.shape) for part, variable in bank.probes[0].items()}
+    for part, variable in bank.probes[0].items():
+        variable.assign(weights[part])
+    found = answers(bank, edges, 2)
+    for row in range(2):
+        for member in range(2):
+            own = {part: np.take(values, member, values.ndim - 2) for part, values in weights.items()}
+            pooled = []
+            for span in range(2):
+                words = items.states.column("layer_0")[places[row, span][places[row, span] >= 0]]
+                words = words @ own[f"project_{span}_kernel"] + own[f"project_{span}_bias"]
+                scores = np.exp(words @ own[f"attend_{span}_kernel"][:, 0])
+                pooled.append(scores / scores.sum() @ words)
+            hidden = np.tanh(np.concatenate(pooled) @ own["hidden_kernel"] + own["hidden_bias"])
+            hidden = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-5) * own["scale"] + own["offset"]
+            logits = hidden @ own["upper_kernel"] + own["upper_bias"]
+            loss = np.mean(np.log1p(np.exp(logits)) - labels[row] * logits)
+            assert found["loss"][row, 0, member] == pytest.approx(loss, rel=1e-4)
+            assert found["answer"][row, 0, member] == logits.argmax()
+            assert found["claims"][row, 0, member] == (logits > 0).sum()
+            assert found["hits"][row, 0, member] == ((logits > 0) * labels[row]).sum()
+
+
+def test_pairs_of_spans_are_probed_with_micro_f1(monkeypatch, caplog):
+    monkeypatch.setattr("keras_transfer.analysis.probe_bank.WIDTH", 8)
+    encoder, _, sentences, _ = corpus(60)
+    preprocessor = WordPreprocessor([f"w{i}" for i in range(60)], sequence_length=8)
+    spans = [[((0, 1), (3, 5)), ((2, 3), (4, 5))] for _ in sentences]
+    odd = [[int(word[1:]) % 2 for word in words] for words in sentences]
+    labels = [[["odd"] if row[0] else ["even", "other"], ["odd"] if row[2] else ["even", "other"]] for row in odd]
+    sentences[0] = sentences[0] * 2  # It is longer than a row.
+    probe = Probe("edge", epochs=4, seeds=1, learning_rate=0.01, control_rows=10)
+    train, test = (column[:40] for column in (sentences, spans, labels)), (sentences[40:], spans[40:], labels[40:])
+    found = probe.sweep(encoder, tuple(train), test=test, preprocessor=preprocessor, verbose=0)
+    [row] = found.rows
+    assert row["score"] == 1.0 == row["high"] and row["subset"] > row["random"]
+    assert "Micro F1 on 40 labels of 20 texts" in str(found) and 0 < found.word_types < 0.5
+    assert "1 sentences of `train` are too long for one row" in caplog.text
+    assert set(found.predictions("embeddings")) <= {"odd", "even", "other"}
+
+
+def test_probes_are_correlated_with_a_task_over_encoders():
+    probes = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}
+    found = probe_correlation(probes, {"a": 1, "b": 3, "c": 2, "d": 4})
+    assert found.correlation == pytest.approx(0.8)  # 1 - 6 * (1 + 1) / (4 * 15)
+    # Of the 24 orders, 1 has the correlation 1, 3 have 0.8, and as many have -1 and -0.8.
+    assert found.p == pytest.approx(8 / 24) and found.low <= 0.8 <= found.high
+    assert "0.80" in str(found) and len(found.to_frame()) == 4
+
+
 def test_a_label_that_is_missing_from_training_is_an_error_of_the_probe():
     encoder, preprocessor, sentences, tags = corpus(40)
     other = [["new", *own[1:]] for own in tags[:10]]
@@ -222,17 +282,23 @@ def swept(train, kind="token", **options):
 
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: Probe("sentence", controls=["selectivity"]), "kind 'sentence' must be some of ... ['selectivity']"),
-    (lambda: swept([["a"]]), "`train` must be a tuple of sentences and labels"),
-    (lambda: swept((["a b"], ["x"])), "`train` must be a tuple of sentences and labels ... kind 'token'"),
-    (lambda: swept(([["a"]], ["x"]), "sentence"), "`train` must be a tuple of texts and labels"),
-    (lambda: swept(([["a"], ["b"]], [["x"]])), "labels for each of its sentences. Received: sentences=2, labels=1"),
+    (lambda: swept([["a"]]), "`train` must be a tuple of sentences, labels"),
+    (lambda: swept((["a b"], ["x"])), "`train` must be a tuple of sentences, labels ... kind 'token'"),
+    (lambda: swept(([["a"]], ["x"]), "sentence"), "`train` must be a tuple of texts, labels"),
+    (lambda: swept(([["a"], ["b"]], [["x"]])), "as many labels as sentences. Received: sentences=2, labels=1"),
     (
         lambda: swept(([["a"], ["b", "c"]], [["x"], ["y"]])),
-        "as many labels as words. Received: sentence=1, words=2, labels=1",
+        "as many labels as words. Received: sentence=1, expected=2, labels=1",
     ),
     (lambda: swept(([["a", "b"]], [["x", "x"]])), "labels of at least two classes. Received: classes=['x']"),
     (lambda: swept(([["a", "b"]], [["x", "y"]]), validation=([["a"]], [[]])), "Each sentence of `validation`"),
     (lambda: swept(([["a", "b"]], [[0.5, 1.5]])), "all names or all integers"),
+    (lambda: swept(([["a"]], [[(0, 2)]], [["x"]]), "edge"), "0 <= start < end <= 1. Received: span=(0, 2)"),
+    (lambda: swept(([["a"]], [[(0, 0)]], [["x"]]), "edge"), "Spans of sentence 0 of `train`"),
+    (lambda: swept(([["a"]], [[(0, 1)]], [["x", "y"]]), "edge"), "as many labels as spans"),
+    (lambda: swept(([["a"]], [["x"]]), "edge"), "`train` must be a tuple of sentences, spans, labels"),
+    (lambda: probe_correlation({"a": 1.0}, {"a": 1.0}), "a dict of at least 4 encoders"),
+    (lambda: probe_correlation(dict.fromkeys("abcd", 1.0), dict.fromkeys("abce", 1.0)), "the same names"),
     (lambda: description_length([1.0], [1, 2, 3], 2), "`losses` must have 2 values"),
     (lambda: control_labels(["a"], 2, probabilities=[1.0]), "`probabilities` must have 2 values"),
 )
