@@ -29,7 +29,7 @@ from keras_transfer.analysis.perturbations import (
     typos,
 )
 from keras_transfer.analysis.probe_controls import control_labels, description_length
-from keras_transfer.analysis.probes import LayerSweep, Probe
+from keras_transfer.analysis.probes import Probe
 from keras_transfer.analysis.relations import RelationHeads, relation_heads
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.sentence_tasks import sentence_task
