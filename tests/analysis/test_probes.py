@@ -13,9 +13,20 @@ from keras_transfer.analysis import (
 from keras_transfer.analysis.probe_bank import EdgeBank, Items, ProbeBank, answers, schedule, train
 from keras_transfer.analysis.stored_states import StoredStates, blocks
 from keras_transfer.checkpoints import WordVectors
-from keras_transfer.encoders import WordVectorEncoder
+from keras_transfer.encoders import (
+    AlbertEncoder,
+    AWDLSTMEncoder,
+    BartEncoder,
+    DebertaV2Encoder,
+    ElmoEncoder,
+    GPT2Encoder,
+    ModernBertEncoder,
+    T5Encoder,
+    WordVectorEncoder,
+    XLNetEncoder,
+)
 from keras_transfer.layers import ScalarMix
-from keras_transfer.text import WordPreprocessor
+from keras_transfer.text import ElmoPreprocessor, WordPreprocessor
 from tests.errors import check_errors
 from tests.tasks import tiny
 
@@ -302,3 +313,41 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: description_length([1.0], [1, 2, 3], 2), "`losses` must have 2 values"),
     (lambda: control_labels(["a"], 2, probabilities=[1.0]), "`probabilities` must have 2 values"),
 )
+
+
+FAMILIES = {
+    "albert": lambda: tiny.encoder(AlbertEncoder, num_layers=2),
+    "bart": lambda: tiny.encoder(BartEncoder, num_layers=2),
+    "deberta": lambda: DebertaV2Encoder(17, **SIZES),
+    "gpt2": lambda: tiny.encoder(GPT2Encoder, num_layers=2),
+    "modernbert": lambda: tiny.encoder(ModernBertEncoder, num_layers=2),
+    "t5": lambda: T5Encoder(17, **SIZES),
+    "xlnet": lambda: XLNetEncoder(17, **SIZES),
+}
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_encoders_of_every_family_are_probed(family, monkeypatch, eagerly):
+    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 1)
+    words = [list("abc"), list("de"), ["good", "bad"]] * 4
+    tags = [["x" if word in "ace" else "y" for word in own] for own in words]
+    probe = Probe(epochs=1, seeds=1, controls=["random_weights"], control_rows=10)
+    found = probe.sweep(FAMILIES[family](), (words, tags), preprocessor=tiny.preprocessor(), verbose=0)
+    names = [row["layer"] for row in found.rows]
+    blocks = ["layer_0", "layer_1"] if family == "albert" else ["block_0", "block_1"]
+    assert names[:3] == ["embeddings", *blocks] and names[-1] == "mix" and len(names) in (4, 5)
+    assert all(np.isfinite(row["gain"]) and 0 <= row["random"] <= 1 for row in found.rows)
+
+
+@pytest.mark.parametrize("name", ["elmo", "awd"])
+def test_recurrent_encoders_are_probed(name, monkeypatch, eagerly):
+    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 1)
+    words, tags = [["a", "b", "a"], ["b"]] * 6, [["x", "y", "x"], ["y"]] * 6
+    preprocessor, encoder = ElmoPreprocessor(), None
+    if name == "elmo":
+        encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
+    else:  # Its layers differ in width, so there is no mix.
+        preprocessor, encoder = WordPreprocessor(["a", "b"]), AWDLSTMEncoder(4, embedding_dim=6, units=8, num_layers=2)
+    found = Probe(epochs=1, seeds=1, controls=()).sweep(encoder, (words, tags), preprocessor=preprocessor, verbose=0)
+    assert len(found.rows) == (4 if name == "elmo" else 3) and (found.mix is not None) == (name == "elmo")
