@@ -42,6 +42,13 @@ class RelationHeads(Result):
     """
 
     title, index = "Attention heads by relation", ("relation",)
+    columns = {
+        **{name: (name, "") for name in ("relation", "count", "layer", "head", "direction")},
+        "accuracy": ("accuracy", ".3f"),
+        "95% interval": (("low", "high"), ".3f"),
+        "offset": ("offset", "+d"),
+        "its accuracy": ("offset_accuracy", ".3f"),
+    }
 
     def __init__(self, rights: np.ndarray, offsets: np.ndarray, counts: np.ndarray, relations: list):
         self.relations, self.accuracies, self.rows = relations, [], []
@@ -66,29 +73,6 @@ class RelationHeads(Result):
                         "offset_accuracy": float(offsets[1, i, best] / scored),
                     }
                 )
-
-    def _cells(self):
-        heads = [
-            "relation",
-            "count",
-            "layer",
-            "head",
-            "direction",
-            "accuracy",
-            "95% interval",
-            "offset",
-            "its accuracy",
-        ]
-        return heads, [
-            [
-                *(str(row[name]) for name in heads[:5]),
-                f"{row['accuracy']:.3f}",
-                f"{row['low']:.3f} to {row['high']:.3f}",
-                f"{row['offset']:+d}",
-                f"{row['offset_accuracy']:.3f}",
-            ]
-            for row in self.rows
-        ]
 
     def _notes(self):
         return ["Heads and offsets were chosen on one half of the sentences, and scored on the other."]

@@ -367,6 +367,13 @@ class StructuralSweep(Result):
             }
             for i, layer in enumerate(layers)
         ]
+        self.columns = {
+            "layer": ("layer", ""),
+            self.score: (self.score, ".3f"),
+            "95% interval": (("low", "high"), ".3f"),
+            "seeds std": ("seeds_std", ".3f"),
+            "spearman": ("spearman", ".3f"),
+        }
         self.best = max(self.rows, key=lambda row: row[self.score])["layer"]
 
     def _edges_found(self, sentence):
@@ -391,20 +398,6 @@ class StructuralSweep(Result):
             rows = rank_correlations(values.reshape(-1, count), np.tile(gold, (values.size // gold.size, 1)))
             found.setdefault(count, []).append(rows.reshape(len(self.layers), -1).mean(axis=1))
         return {count: np.mean(found[count], axis=0) for count in sorted(found)}
-
-    def _cells(self):
-        with_seeds = self.rows[0]["seeds_std"] is not None
-        heads = ["layer", self.score, "95% interval", *(["seeds std"] if with_seeds else []), "spearman"]
-        return heads, [
-            [
-                row["layer"],
-                f"{row[self.score]:.3f}",
-                f"{row['low']:.3f} to {row['high']:.3f}",
-                *([f"{row['seeds_std']:.3f}"] if with_seeds else []),
-                f"{row['spearman']:.3f}",
-            ]
-            for row in self.rows
-        ]
 
     def _notes(self):
         notes = [f"{len(self.predictions)} sentences of the {self._part} data. Best layer: {self.best}."]
