@@ -19,18 +19,14 @@ _NEXT = {key: row[max(at - 1, 0) : at] + row[at + 1 : at + 2] for row in _ROWS f
 
 def _swap(word, random):
     places = [at for at in range(1, len(word) - 2) if word[at] != word[at + 1]]
-    if not places:
-        return word
-    at = random.choice(places)
-    return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    at = random.choice(places) if places else 0
+    return word[:at] + word[at + 1] + word[at] + word[at + 2 :] if places else word
 
 
 def _keyboard(word, random):
     places = [at for at in range(1, len(word) - 1) if word[at].lower() in _NEXT]
-    if not places:
-        return word
-    at = random.choice(places)
-    key = random.choice(list(_NEXT[word[at].lower()]))
+    at = random.choice(places) if places else 0
+    key = random.choice(list(_NEXT[word[at].lower()])) if places else word[0]
     return word[:at] + (key.upper() if word[at].isupper() else key) + word[at + 1 :]
 
 
@@ -98,16 +94,7 @@ class Distracted(NamedTuple):
     rows: list
 
 
-_NAMES = (
-    "Tarvik",
-    "Melodore",
-    "Quillan Bay",
-    "Ostrava Prime",
-    "Hadley Fenn",
-    "Brackwater",
-    "Ilsa Morrow",
-    "Vandermeer",
-)
+_NAMES = ("Tarvik", "Melodore", "Quillan Bay", "Hadley Fenn", "Brackwater", "Ilsa Morrow", "Vandermeer")
 _FAKES = {
     "who": ("Dean Marlow", "Clara Osgood", "Martin Ekwueme"),
     "when": ("in 1743", "in March 1868", "on a Tuesday in 1991"),
@@ -157,13 +144,9 @@ def add_distractors(
     random, rows, changed = np.random.default_rng(seed), [], []
     for row, question in enumerate(questions):
         right = [getattr(each, "text", each).lower() for each in answers[row]]
-        for _ in range(5):  # Another draw may avoid the answers.
-            statement = _statement(question, random)
-            if statement is None or not any(each in statement.lower() for each in right if each):
-                break
-        else:
-            continue
-        if statement is not None:
+        drawn = (_statement(question, random) for _ in range(5))  # Another draw may avoid the answers.
+        fitting = (each for each in drawn if each and not any(part in each.lower() for part in right if part))
+        if (statement := next(fitting, None)) is not None:
             rows.append(row)
             changed.append(f"{contexts[row]} {statement}")
     return Distracted([questions[row] for row in rows], changed, [answers[row] for row in rows], rows)
