@@ -190,7 +190,7 @@ class _Path(keras.Model):
 
     def __init__(self, model, layer, kind, from_zero):
         super().__init__(name="path", autocast=False)
-        states, self.upper = above(model, layer)
+        states, self.upper = above(model, layer, "Use another `layer`, or 'occlusion' or 'erasure'.")
         self.lower = keras.Model(model.input, states)
         self.kind, self.from_zero, self.names, self.built = kind, from_zero, input_names(model), True
 
@@ -229,7 +229,7 @@ def _along(path, pieces, points, weights, noise, batch_size, seed):
     points, weights = (np.pad(values.astype("float32"), (0, extra)) for values in (points, weights))
     scores: list[Any] = [None] * len(pieces.lengths)
     outputs = np.zeros((len(scores), 2))
-    shape = (len(points), max(pieces.lengths), width) if noise else (len(points), 1, 1)
+    shape = (len(points), next(iter(inputs.values())).shape[1], width) if noise else (len(points), 1, 1)
     noises = (noise * random.normal(size=shape)).astype("float32")
     for rows, length in batches_of(inputs, max(batch_size // steps, 1)):
         data = {

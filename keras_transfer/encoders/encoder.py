@@ -119,7 +119,7 @@ def token_states(encoder):
     return encode(encoder, hidden_states=True)
 
 
-def above(model, layer=0, advice="Use another `layer`."):
+def above(model, layer=0, advice=""):
     """Returns a hidden state of the encoder of a task, and what the task computes from it.
 
     Args:

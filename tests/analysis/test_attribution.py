@@ -12,9 +12,16 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.analysis import Attributions, DeletionCurve, attribute
 from keras_transfer.analysis.attribution import rule_points
 from keras_transfer.analysis.attribution_rows import Question, named
-from keras_transfer.encoders import Bart, BertEncoder, TransformerEncoder
+from keras_transfer.encoders import Bart, BertEncoder, ElmoEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
-from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Packing, TokenPreprocessor, UnigramTokenizer
+from keras_transfer.text import (
+    BertPreprocessor,
+    ByteBPETokenizer,
+    ElmoPreprocessor,
+    Packing,
+    TokenPreprocessor,
+    UnigramTokenizer,
+)
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 from tests.errors import check_errors
@@ -327,6 +334,17 @@ def test_hiding_the_words_that_score_most_lowers_the_output_faster_than_random_w
 # === Mistakes ===
 
 
+def of_characters():
+    sizes = {"num_layers": 2, "projection_dim": 4, "units": 4, "filters": [(1, 8)], "num_highways": 1}
+    return TextClassifier(ElmoEncoder(**sizes), ElmoPreprocessor(), num_classes=2)
+
+
+def test_words_of_characters_can_be_hidden_and_deleted(eagerly):
+    for method in ("occlusion", "erasure"):
+        found = attribute(of_characters(), ["a good"], method=method)
+        assert found.words == [["a", "good"]] and np.abs(found.word_scores[0]).max() > 0
+
+
 def tagger(**options):
     return TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=["N", "V"], **options)
 
@@ -353,6 +371,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (lambda: attribute(TextClassifier(tiny.encoder(), num_classes=2), TEXTS), "requires a preprocessor"),
     (lambda: shown(["a"]).plot(1), "from 0 to 0 ... row=1"),
+    (lambda: attribute(of_characters(), TEXTS), "Use another `layer`, or 'occlusion' ... ElmoEncoder"),
+    (lambda: attribute(of_characters(), TEXTS, layer=3), "from 0 to 2 ... layer=3"),
 )
 
 
