@@ -42,6 +42,7 @@ def test_the_script_in_the_page_on_scores_of_words_runs(tmp_path, monkeypatch, s
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/why.md")
     assert (tmp_path / "why.html").exists() and names["rows"][0]["word"] == "Who" and len(names["curve"].drops) == 12
+    assert len(names["guess"].rows) == 2 and "Neuron" in (tmp_path / "neuron.html").read_text("utf-8")
 
 
 @pytest.mark.slow
