@@ -205,7 +205,7 @@ def remove_direction(
     Args:
         vectors: `WordVectors`. It does not change.
         pairs: List of pairs of words, such as `[("he", "she"), ("man", "woman")]`. Pairs with a word that has no vector
-            are left out.
+            or a zero vector are left out.
         equalize: Boolean. Whether each other word becomes equally similar to both words of a pair. Defaults to `True`.
         keep: List of words that keep their vectors, such as "mother" or "beard". Defaults to none.
 
@@ -225,34 +225,29 @@ def remove_direction(
     Source: Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker? Debiasing word embeddings".
     https://arxiv.org/abs/1607.06520
     """
-    known = [tuple(pair) for pair in pairs if pair[0] in vectors and pair[1] in vectors]
+    known = [tuple(pair) for pair in pairs if all(word in vectors and vectors[word].any() for word in pair)]
     lost = [word for word in keep if word not in vectors]
     expect(not lost, "All words of `keep` must have a vector.", keep=lost[:5])
-    ends = [[vectors[word].astype("float64") for word in pair] for pair in known]
-    lengths = [[np.linalg.norm(each) for each in pair] for pair in ends]
+    units = [_unit_vectors(vectors, pair) for pair in known]
     rule = "At least one pair must have two vectors that differ in their directions."
-    different = [pair[0] / size[0] - pair[1] / size[1] for pair, size in zip(ends, lengths) if min(size, default=0) > 0]
-    expect(any(np.linalg.norm(each) > _ROUNDING for each in different), rule, pairs=known or list(pairs)[:5])
-    direction = np.linalg.svd(np.array(different), full_matrices=False)[2][0]
+    differs = any(np.abs(first - second).max() > _ROUNDING for first, second in units)
+    expect(differs, rule, pairs=known or list(pairs)[:5])
+    direction = np.linalg.svd([first - second for first, second in units], full_matrices=False)[2][0]
 
-    spared = {word for pair in known for word in pair} | set(keep)
-    rows = np.array([word not in spared for word in vectors.words])
-    table = vectors.vectors.astype("float64")
-    table[rows] -= np.outer(table[rows] @ direction, direction)
-    result = dict(zip(vectors.words, table))
+    places = {word: row for row, word in enumerate(vectors.words)}
+    table = np.concatenate([vectors.vectors, vectors.unknown_vector[None]]).astype("float64")
+    projected = np.ones(len(table), bool)
+    projected[[places[word] for word in (*itertools.chain(*known), *keep)]] = False
+    table[projected] -= np.outer(table[projected] @ direction, direction)
     if equalize:
-        for (first, second), pair, size in zip(known, ends, lengths):
-            a, b = (each / length for each, length in zip(pair, size))
-            middle = (a + b) / 2
+        for pair, (first, second) in zip(known, units):
+            size = np.mean([np.linalg.norm(vectors[word]) for word in pair])
+            middle = (first + second) / 2
             middle -= middle @ direction * direction
-            height = math.sqrt(max(1 - middle @ middle, 0.0)) * (1 if (a - b) @ direction >= 0 else -1)
-            result[first] = (middle + height * direction) * np.mean(size)
-            result[second] = (middle - height * direction) * np.mean(size)
-    unknown = vectors.unknown_vector.astype("float64")
-    unknown -= unknown @ direction * direction
-    return WordVectors(
-        vectors.words, np.stack(list(result.values())), coverage=vectors.coverage, unknown_vector=unknown
-    )
+            height = math.sqrt(max(1 - middle @ middle, 0.0)) * (1 if (first - second) @ direction >= 0 else -1)
+            for word, sign in zip(pair, (1, -1)):
+                table[places[word]] = size * (middle + sign * height * direction)
+    return WordVectors(vectors.words, table[:-1], coverage=vectors.coverage, unknown_vector=table[-1])
 
 
 @expects(pairs=PAIRS)
