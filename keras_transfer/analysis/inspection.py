@@ -1,9 +1,11 @@
 """One page about a model: what it gets right, what its layers have, where it looks, and what breaks it."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import html
+import io
 import json
 import logging
 import pathlib
@@ -311,7 +313,8 @@ def _found(section, subject):
         results = [result for result in section.find(subject) if result is not None]
     except section.reasons as error:
         return FoundSection(section.title, "", "", f"Left out. {error}")
-    text = "\n\n".join(map(_text, results))
+    with contextlib.redirect_stdout(io.StringIO()):  # Text without the colors of a terminal.
+        text = "\n\n".join(map(_text, results))
     return FoundSection(section.title, text, "\n".join(map(_html, results)), results=results)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import Invariance, inspect, inspection
-from keras_transfer.datasets import Trees
-from keras_transfer.tasks import TextRegressor, TokenClassifier
+from keras_transfer.datasets import MinimalPairs, Trees
+from keras_transfer.tasks import MaskedLM, TextRegressor, TokenClassifier
 from tests.errors import check_errors
 from tests.tasks import tiny
 
@@ -175,6 +175,29 @@ def test_all_sections_of_a_classifier_are_on_one_page_and_hostile_text_is_harmle
     assert [row["layer"] for row in sweep.rows] == ["embeddings", "block_0", "block_1", "mix"] and len(gains.rows) == 3
     moved, similar = found.sections["layers"].results
     assert all(row["weights"] > 0 for row in moved.rows) and similar.matrix.shape == (3, 3)
+
+
+@pytest.mark.slow
+def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, eagerly):
+    quick = {name: section for name, section in inspection.SECTIONS.items() if name != "probes"}
+    monkeypatch.setattr(inspection, "SECTIONS", quick)
+    words, tags = [["a", "b"], ["good", "c", "bad"]] * 10, [["X", "Y"], ["Y", "X", "X"]] * 10
+    trees = Trees(words, [[0, 1], [2, 0, 2]] * 10, [["root", "obj"], ["obj", "root", "obj"]] * 10, tags)
+    parts = tiny.encoder(), tiny.preprocessor()
+    texts, labels = tiny.examples(30)
+    pairs = MinimalPairs(["a good", "b good"], ["a bad", "b bad"], ["x", "y"])
+    for model, data, without in (
+        (TokenClassifier(*parts, label_names=["X", "Y"]), trees, {"words", "pairs"}),
+        (MaskedLM(*parts), texts, {"scores", "words", "behavior"}),
+        (TextRegressor(*parts), (texts, [0.5, 1.5] * 15), {"scores", "behavior", "pairs"}),
+        (tiny.of_vectors(), (texts, labels), {"attention", "pairs"}),
+        (tiny.classifier(), ((texts, texts[::-1]), labels), {"pairs"}),
+        (parts[0], (texts, labels), {"scores", "words", "behavior", "pairs"}),
+    ):
+        options = {"preprocessor": parts[1]} if model is parts[0] else {}
+        found = inspect(model, data, model, pairs=pairs if isinstance(model, MaskedLM) else None, verbose=0, **options)
+        assert {name for name, section in found.sections.items() if section.reason} == without
+        balanced(f"<main>{found._repr_html_()}</main>")
 
 
 test_a_mistake_is_one_error = check_errors(

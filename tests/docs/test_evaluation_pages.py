@@ -18,6 +18,7 @@ def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_min
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/report.md")
     assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
+    assert (tmp_path / "inspection.html").exists() and len(names["inspection"].sections["layers"].results) == 2
 
 
 @pytest.mark.slow

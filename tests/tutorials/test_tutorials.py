@@ -116,6 +116,23 @@ def test_the_tutorial_on_tagging_runs(run, data_dir, six_small_blocks, tmp_path,
     assert len(names["taggers"]) == 4 and "MiniLM, fine-tuned Please/" in printed
 
 
+@pytest.mark.slow
+def test_the_tutorial_on_representations_runs(run, data_dir, six_small_blocks, monkeypatch, eagerly):
+    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("ud_english_ewt").parent))
+    few_questions(monkeypatch, 12)
+    load, read = kt.datasets.load_universal_dependencies, kt.datasets.read_trees
+
+    def few(*arguments, **options):
+        whole = load(*arguments, **options)
+        return replaced(whole, **{name: type(part)(*(column[:20] for column in part)) for name, part in whole.items()})
+
+    monkeypatch.setattr(kt.datasets, "load_universal_dependencies", few)
+    monkeypatch.setattr(kt.datasets, "read_trees", lambda path: kt.datasets.Trees(*(c[:20] for c in read(path))))
+    names, printed = run("tutorials/representations")
+    assert len(names["sweep"].rows) == 8 and len(names["structure"].rows) == 3 and "block_5" in printed
+    assert all(section.reason is None for name, section in names["inspection"].sections.items() if name != "pairs")
+
+
 @pytest.fixture
 def few_of_squad(data_dir, monkeypatch):
     """Makes the questions of SQuAD few: every 200th."""
