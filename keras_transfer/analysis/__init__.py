@@ -3,12 +3,11 @@
 import sys
 
 from keras_transfer.analysis.ablation import Ablation, ablate
-from keras_transfer.analysis.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.attribution import attribute
 from keras_transfer.analysis.attribution_view import Attributions, DeletionCurve
-from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
-from keras_transfer.analysis.checklist import (
+from keras_transfer.analysis.behavior.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
+from keras_transfer.analysis.behavior.checklist import (
     BehaviorReport,
     Direction,
     Invariance,
@@ -16,23 +15,27 @@ from keras_transfer.analysis.checklist import (
     check_behavior,
     fill_templates,
 )
-from keras_transfer.analysis.classification_report import ClassificationReport
-from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
-from keras_transfer.analysis.inspection import Inspection, inspect
-from keras_transfer.analysis.multi_label_report import MultiLabelReport
-from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
-from keras_transfer.analysis.perturbations import (
+from keras_transfer.analysis.behavior.perturbations import (
     PerturbationCurve,
     add_distractors,
     overlap_pairs,
     perturbation_curve,
     typos,
 )
-from keras_transfer.analysis.probe_controls import control_labels, description_length
-from keras_transfer.analysis.probes import Probe
+from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
+from keras_transfer.analysis.classification_report import ClassificationReport
+from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
+from keras_transfer.analysis.inspection import Inspection, inspect
+from keras_transfer.analysis.multi_label_report import MultiLabelReport
+from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
+from keras_transfer.analysis.probing.controls import control_labels, description_length
+from keras_transfer.analysis.probing.probes import Probe
+from keras_transfer.analysis.probing.sentence_tasks import sentence_task
+from keras_transfer.analysis.probing.structural_probe import StructuralProbe, StructuralSweep
+from keras_transfer.analysis.probing.sweeps import LayerSweep, probe_correlation
+from keras_transfer.analysis.probing.trees import spanning_tree, tree_depths, tree_distances, uuas
 from keras_transfer.analysis.relations import RelationHeads, relation_heads
 from keras_transfer.analysis.reporting import report
-from keras_transfer.analysis.sentence_tasks import sentence_task
 from keras_transfer.analysis.similarity import (
     LayerSimilarity,
     MovedLayers,
@@ -43,9 +46,6 @@ from keras_transfer.analysis.similarity import (
     svcca,
 )
 from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
-from keras_transfer.analysis.structural_probe import StructuralProbe, StructuralSweep
-from keras_transfer.analysis.sweeps import LayerSweep, probe_correlation
-from keras_transfer.analysis.trees import spanning_tree, tree_depths, tree_distances, uuas
 from keras_transfer.analysis.word_tests import Analogies, WordSimilarity, analogies, neighbors, word_similarity
 from keras_transfer.core.door import open_door
 

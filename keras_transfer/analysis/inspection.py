@@ -16,12 +16,12 @@ import keras
 import numpy as np
 
 from keras_transfer.analysis import page, tables
-from keras_transfer.analysis.acceptability import minimal_pairs
 from keras_transfer.analysis.attention import attention_weights
 from keras_transfer.analysis.attribution import attribute
-from keras_transfer.analysis.checklist import check_behavior
-from keras_transfer.analysis.perturbations import perturbation_curve
-from keras_transfer.analysis.probes import Probe
+from keras_transfer.analysis.behavior.acceptability import minimal_pairs
+from keras_transfer.analysis.behavior.checklist import check_behavior
+from keras_transfer.analysis.behavior.perturbations import perturbation_curve
+from keras_transfer.analysis.probing.probes import Probe
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import fraction_with_interval

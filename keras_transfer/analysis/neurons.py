@@ -7,8 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.analysis import page
-from keras_transfer.analysis.probe_bank import Items
-from keras_transfer.analysis.probes import part_of
+from keras_transfer.analysis.probing.bank import Items
+from keras_transfer.analysis.probing.probes import part_of
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.analysis.stored_states import blocks, hidden_states, subject_of

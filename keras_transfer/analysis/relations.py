@@ -6,10 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.analysis.probing.trees import TREES, check_trees
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import fraction_with_interval
 from keras_transfer.analysis.stored_states import subject_of
-from keras_transfer.analysis.trees import TREES, check_trees
 from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.plots import BLUE, GREY, new_axes
 from keras_transfer.data import Batches, preprocess_words

@@ -10,10 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.significance import bootstrap_interval
-from keras_transfer.analysis.stored_states import StoredStates, hidden_states
-from keras_transfer.analysis.trees import (
+from keras_transfer.analysis.probing.trees import (
     TREES,
     check_trees,
     rank_correlations,
@@ -22,6 +19,9 @@ from keras_transfer.analysis.trees import (
     tree_distances,
     uuas,
 )
+from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.significance import bootstrap_interval
+from keras_transfer.analysis.stored_states import StoredStates, hidden_states
 from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_transfer.analysis.probe_bank import answers, steps_of, train
+from keras_transfer.analysis.probing.bank import answers, steps_of, train
 from keras_transfer.core.expect import expect, expects, integer
 
 # Fractions of the sentences that are coded one after the other (Voita and Titov 2020, section 3.2.2).

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_transfer.analysis.checklist import answers_of, check_labels, count_of, fill_templates
-from keras_transfer.analysis.rates import Rates
+from keras_transfer.analysis.behavior.checklist import answers_of, check_labels, count_of, fill_templates
+from keras_transfer.analysis.behavior.rates import Rates
 from keras_transfer.core.expect import FRACTION, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import STYLES, new_axes
 from keras_transfer.metrics import squad_scores

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_transfer.analysis.rates import Rates
+from keras_transfer.analysis.behavior.rates import Rates
 from keras_transfer.core.expect import TEXT, expect, expects, integer
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM

@@ -9,8 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.analysis.probe_bank import EdgeBank, Items, ProbeBank, answers, steps_of, train
-from keras_transfer.analysis.probe_controls import code_lengths, code_steps, control_labels, frequent_labels
+from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, steps_of, train
+from keras_transfer.analysis.probing.controls import code_lengths, code_steps, control_labels, frequent_labels
+from keras_transfer.analysis.probing.sweeps import MIX, LayerSweep
 from keras_transfer.analysis.stored_states import (
     PIECES,
     POOLINGS,
@@ -18,7 +19,6 @@ from keras_transfer.analysis.stored_states import (
     random_weights,
     subject_of,
 )
-from keras_transfer.analysis.sweeps import MIX, LayerSweep
 from keras_transfer.core.expect import FLAG, POSITIVE, expect, expects, integer, list_of, one_of, optional
 from keras_transfer.data import names_in
 from keras_transfer.text import is_sentences, to_columns, to_sentences

@@ -8,8 +8,8 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.stats import spearmanr
 
 from keras_transfer.analysis import StructuralProbe, StructuralSweep, spanning_tree, tree_depths, tree_distances, uuas
-from keras_transfer.analysis.structural_probe import SquaredLengths, TreeLoss
-from keras_transfer.analysis.trees import rank_correlations
+from keras_transfer.analysis.probing.structural_probe import SquaredLengths, TreeLoss
+from keras_transfer.analysis.probing.trees import rank_correlations
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.datasets import Trees, read_trees
 from keras_transfer.encoders import WordVectorEncoder

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_transfer.analysis.rates import Rates
+from keras_transfer.analysis.behavior.rates import Rates
 from keras_transfer.core.expect import expect, expects, integer, number
 from keras_transfer.core.lines import shorten
 from keras_transfer.core.names import did_you_mean

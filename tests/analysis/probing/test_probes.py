@@ -10,7 +10,7 @@ from keras_transfer.analysis import (
     description_length,
     probe_correlation,
 )
-from keras_transfer.analysis.probe_bank import EdgeBank, Items, ProbeBank, answers, schedule, train
+from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, schedule, train
 from keras_transfer.analysis.stored_states import StoredStates, blocks
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import (
@@ -52,7 +52,7 @@ def made_items(count=40, layers=2, members=2, classes=3, dim=4):
 @pytest.mark.core
 @pytest.mark.parametrize("hidden_dim", [None, 5])
 def test_each_probe_of_a_bank_is_what_it_would_be_alone(hidden_dim, monkeypatch):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 12)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 12)
     items, seeds = made_items(), [3, 4]
     means, scales = items.statistics()
     bank = ProbeBank([4, 4], 2, 3, hidden_dim, mixes=True)
@@ -105,7 +105,7 @@ def ordered(weights, mixed):
 
 @pytest.mark.core
 def test_a_member_keeps_the_weights_of_its_best_epoch(monkeypatch):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 1)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
     items, found = made_items(), []
     bank = ProbeBank([4, 4], 2, 3)
 
@@ -114,7 +114,7 @@ def test_a_member_keeps_the_weights_of_its_best_epoch(monkeypatch):
         found.append([keras.ops.convert_to_numpy(probe["kernel"]) for probe in bank.probes])
         return {"loss": np.array([order], "float32")}
 
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.answers", losses)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.answers", losses)
     train(bank, items, items, items.statistics(), [0, 1], **{**OPTIONS, "epochs": 3})
     for layer in range(2):
         kernel = keras.ops.convert_to_numpy(bank.probes[layer]["kernel"])
@@ -154,7 +154,7 @@ def test_a_linear_probe_finds_a_linear_rule_but_not_the_control_task():
 
 
 def test_a_sweep_has_all_layers_the_mix_and_all_controls(monkeypatch):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 4)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 4)
     model = tiny.classifier(num_layers=2)
     random = np.random.default_rng(0)
     words = [random.choice([*"abcdefgh"], 4).tolist() for _ in range(40)]
@@ -176,7 +176,7 @@ def test_a_sweep_has_all_layers_the_mix_and_all_controls(monkeypatch):
 
 
 def test_texts_are_probed_with_held_out_texts_and_another_encoder(monkeypatch):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 4)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 4)
     model, (texts, labels) = tiny.classifier(), tiny.examples(60)
     encoder, preprocessor, *_ = corpus()
     probe = Probe("sentence", epochs=2, seeds=1, controls=[])
@@ -220,7 +220,7 @@ def test_an_edge_probe_projects_pools_and_compares_two_spans():
 
 
 def test_pairs_of_spans_are_probed_with_micro_f1(monkeypatch, caplog):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.WIDTH", 8)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.WIDTH", 8)
     encoder, _, sentences, _ = corpus(60)
     preprocessor = WordPreprocessor([f"w{i}" for i in range(60)], sequence_length=8)
     spans = [[((0, 1), (3, 5)), ((2, 3), (4, 5))] for _ in sentences]
@@ -276,7 +276,7 @@ def test_the_description_length_is_that_of_the_online_code():
 
 
 def test_labels_that_the_vectors_hold_need_fewer_bits_than_random_ones(monkeypatch):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 60)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 60)
     encoder, preprocessor, sentences, tags = corpus(60)
     random = np.random.default_rng(1)
     lengths = []
@@ -329,7 +329,7 @@ SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_encoders_of_every_family_are_probed(family, monkeypatch, eagerly):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 1)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
     words = [list("abc"), list("de"), ["good", "bad"]] * 4
     tags = [["x" if word in "ace" else "y" for word in own] for own in words]
     probe = Probe(epochs=1, seeds=1, controls=["random_weights"], control_rows=10)
@@ -342,7 +342,7 @@ def test_encoders_of_every_family_are_probed(family, monkeypatch, eagerly):
 
 @pytest.mark.parametrize("name", ["elmo", "awd"])
 def test_recurrent_encoders_are_probed(name, monkeypatch, eagerly):
-    monkeypatch.setattr("keras_transfer.analysis.probe_bank.FEWEST_STEPS", 1)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
     words, tags = [["a", "b", "a"], ["b"]] * 6, [["x", "y", "x"], ["y"]] * 6
     preprocessor, encoder = ElmoPreprocessor(), None
     if name == "elmo":
