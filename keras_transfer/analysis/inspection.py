@@ -329,7 +329,7 @@ def _html(result):
     if type(result).__dict__.get("_repr_html_") or not isinstance(result, Result):
         return result._repr_html_()
     drawn = page.picture(result.plot) if hasattr(result, "plot") else ""
-    return page.section(tables.Table(result.title, *result._cells(), " ".join(result._notes())), drawn)
+    return page.section(result.table(), drawn)
 
 
 def _read(path, made_of):

@@ -34,7 +34,7 @@ LENGTH = 1000  # Number of characters of a text that the page shows.
 WORDS = 1000  # Number of words of a colored text that the page shows.
 NAME_LENGTH = 80  # Number of characters of a label that the page shows. The rest appears under the mouse pointer.
 WORD_LENGTH = 14  # Number of characters of the longest word in a column header that is not broken into lines.
-NUMBER = re.compile(r"[-\d.,\[\] *e]*")
+NUMBER = re.compile(r"[-+±\d.,%\[\] *e]*")
 
 
 def document(title, body):

@@ -1,5 +1,6 @@
-"""The base class of results that print as a table."""
+"""Results that print as a table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras_transfer.analysis import page
@@ -7,51 +8,53 @@ from keras_transfer.analysis.tables import Table, visible
 
 
 class Result:
-    """Base class of results that print as a table, which a notebook displays.
+    """A result that prints as a table, which a notebook displays.
 
-    A subclass sets `rows` and `columns`, or implements `_cells`, which returns the column headers and the rows of the
-    table as strings. `_notes` returns the lines below it.
+    A class whose results have more than a table is a subclass, which sets the same attributes.
 
-    Attributes:
-        title: String. Title of the table.
-        index: Tuple of the names in the rows that identify a row.
+    Args:
         rows: List of dicts.
         columns: Dict from column headers to `(name, form)`, the name of a value in the rows and its format, such as
-            `".3f"`, or the names of the two limits of an interval, and their format. A column without any value is left
-            out.
+            `".3f"`, or to the format alone if the header is the name. The format `""` is for text and integers, and
+            `((low, high), form)` shows an interval. A column without any value is left out.
+        title: String. Title of the table.
+        index: Tuple of the names in the rows that identify a row.
+        notes: List of the lines below the table.
     """
 
-    title = ""
+    title: str = ""
     index: tuple[str, ...] = ()
     rows: Any
     columns: Any = {}
+    notes: Sequence[str] = ()
+
+    def __init__(self, rows: list, columns: dict, *, title: str, index: tuple[str, ...], notes: Sequence[str] = ()):
+        self.rows, self.columns, self.title, self.index, self.notes = rows, columns, title, index, notes
 
     def _cells(self):
+        """Returns the column headers and the rows of the table as strings."""
         found = {}
-        for head, (names, form) in self.columns.items():
-            values = [[row.get(name) for name in ([names] if isinstance(names, str) else names)] for row in self.rows]
-            cells = ["" if None in own else ", ".join(format(value, form) for value in own) for own in values]
-            if any(cells):
-                found[head] = cells if isinstance(names, str) else [cell and f"[{cell}]" for cell in cells]
+        for head, column in self.columns.items():
+            names, form = (head, column) if isinstance(column, str) else column
+            found[head] = [_cell(row, names, form) for row in self.rows]
+        found = {head: cells for head, cells in found.items() if any(cells) or not cells}
         return [*found], [*map(list, zip(*found.values()))]
 
     def _notes(self) -> list[str]:
-        return []
+        return [*self.notes]
+
+    def table(self) -> Table:
+        """Returns the table as strings."""
+        return Table(self.title, *self._cells(), " ".join(self._notes()))
 
     def __str__(self):
-        heads, rows = self._cells()
-        rows = [[visible(cell) for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(heads, *rows)]
-        lines = [
-            "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))])
-            for cells in (heads, *rows)
-        ]
-        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
+        heads, *rows = self.table().lines()
+        return "\n".join([heads, "-" * len(heads), *rows, *self._notes()])
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        return page.section(Table(self.title, *self._cells(), " ".join(self._notes())))
+        return page.section(self.table())
 
     def to_markdown(self) -> str:
         """Returns the table and its notes as Markdown.
@@ -61,8 +64,8 @@ class Result:
         """
         heads, rows = self._cells()
         lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
-        return "\n".join([*table, "", *self._notes()])
+        lines = [[" ".join(visible(cell).split()).replace("|", r"\|") for cell in cells] for cells in lines]
+        return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), "", *self._notes()])
 
     def to_frame(self) -> Any:
         """Returns `rows` as a table.
@@ -78,3 +81,13 @@ class Result:
         except ImportError as error:
             raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
         return pandas.DataFrame(self.rows).set_index(list(self.index))
+
+
+def _cell(row, names, form):
+    """Returns one value of a row, or an interval, as a string, `""` if it is missing or NaN."""
+    values = [row.get(name) for name in ([names] if isinstance(names, str) else names)]
+    if any(value is None or value != value for value in values):
+        return ""
+    forms = [form or ("," if type(value) is int else "") for value in values]
+    cells = [value if isinstance(value, str) else format(value, own) for value, own in zip(values, forms)]
+    return cells[0] if isinstance(names, str) else f"[{', '.join(cells)}]"

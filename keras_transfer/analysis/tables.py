@@ -39,17 +39,21 @@ class Table(NamedTuple):
         return self.to_text()
 
     def to_text(self):
-        """Returns the table as aligned lines."""
+        """Returns the table as text, with its title and its note."""
+        return "\n".join([self.title, *self.lines(), *filter(None, [self.note])])
+
+    def lines(self):
+        """Returns the header and the rows as aligned lines."""
         cells = [[shorten(cell, 100) for cell in row] for row in [self.heads, *self.rows]]
         widths = [max(map(len, column)) for column in zip(*cells)]
         left = {0, len(widths) - 1} if self.texts else {0}
-        lines = [
+        return [
             "  ".join(
-                cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(*row))
-            )
-            for row in ((row, widths) for row in cells)
+                cell.ljust(width) if i in left else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths))
+            ).rstrip()
+            for row in cells
         ]
-        return "\n".join([self.title, *(line.rstrip() for line in lines), *filter(None, [self.note])])
 
 
 def metrics_table(report, title):
