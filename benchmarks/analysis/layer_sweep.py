@@ -5,40 +5,20 @@
 
 `--rivals` is an interpreter with torch and transformers. It trains a linear tagger on one frozen layer, as
 `benchmarks.analysis.layer_sweep_transformers` says, and the time of all layers is that of one, times their number.
-`--rows` reads only so many sentences. The memory is what the process has itself (RssAnon), without the mapped files of
-the hidden states, above what it has when the model is loaded. VmHWM has all of it.
+`--rows` reads only so many sentences. The memory is what the process has itself, without the mapped files of the hidden
+states, above what it has when the model is loaded.
 """
 
 import argparse
 import pathlib
 import subprocess
 import tempfile
-import threading
 import time
 
 import keras_transfer as kt
+from benchmarks.harness import OwnMemory
 
 HERE = pathlib.Path(__file__).parent
-
-
-def status(name):
-    """Returns a number of GB in the status of this process."""
-    lines = pathlib.Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 2**20
-
-
-class Peak(threading.Thread):
-    """The most memory that the process has had, sampled every 50 ms."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.base = self.most = status("RssAnon")
-        self.start()
-
-    def run(self):
-        while True:
-            self.most = max(self.most, status("RssAnon"))
-            time.sleep(0.05)
 
 
 def main():
@@ -54,14 +34,13 @@ def main():
     parts = [[column[: args.rows] for column in data[name]] for name in ("train", "validation", "test")]
     model = kt.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
     options = {"seeds": args.seeds, "epochs": args.epochs}
-    peak, seconds = Peak(), {}
+    seconds = {}
     for name, controls in (("without description lengths and random weights", ["selectivity"]), ("with all", None)):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, OwnMemory() as memory:
             start = time.time()
             sweep = kt.analysis.Probe(controls=controls, **options).sweep(model, *parts, folder=folder, verbose=0)
             seconds[name] = time.time() - start
-        print(f"{name}: {seconds[name]:.1f} s", flush=True)
-    print(f"memory above the model: {peak.most - peak.base:.2f} GB (VmHWM {status('VmHWM'):.2f} GB)")
+        print(f"{name}: {seconds[name]:.1f} s, {memory.added:.2f} GB above the model", flush=True)
     print(sweep)
     if args.rivals:
         script = [args.rivals, HERE / "layer_sweep_transformers.py", "--data-dir", args.data_dir]

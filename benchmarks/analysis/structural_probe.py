@@ -12,33 +12,9 @@ import argparse
 import json
 import pathlib
 import tempfile
-import threading
 import time
 
-
-def own_memory():
-    """Returns the bytes that the process holds, without pages of files, or None where the system does not say so."""
-    status = pathlib.Path("/proc/self/status")
-    lines = status.read_text("utf-8").splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")), None)
-
-
-class MostMemory:
-    """A context that samples the memory of the process."""
-
-    def __enter__(self):
-        self.most, self.done = own_memory(), threading.Event()
-        self.thread = threading.Thread(target=self._sample, daemon=True)
-        self.thread.start()
-        return self
-
-    def _sample(self):
-        while self.most is not None and not self.done.wait(0.05):
-            self.most = max(self.most, own_memory())
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
+from benchmarks.harness import OwnMemory
 
 
 def main():
@@ -56,8 +32,8 @@ def main():
         kt.datasets.Trees(*(column[: args.sentences] for column in part)) for part in data.values()
     )
     model = kt.tasks.TextClassifier.from_pretrained(args.model, num_classes=2)
-    before, begun = own_memory(), time.perf_counter()
-    with MostMemory() as memory, tempfile.TemporaryDirectory() as folder:
+    begun = time.perf_counter()
+    with OwnMemory() as memory, tempfile.TemporaryDirectory() as folder:
         for target in ("distance", "depth"):
             start = time.perf_counter()
             probe = kt.analysis.StructuralProbe(target, epochs=args.epochs)
@@ -65,10 +41,7 @@ def main():
             result = {"benchmark": "structural_probe", "target": target, "seconds": time.perf_counter() - start}
             print(json.dumps({**result, "rows": sweep.rows, "neighbors": sweep.neighbors}), flush=True)
             print(sweep, flush=True)
-    result = {"benchmark": "structural_probe", "seconds": time.perf_counter() - begun}
-    if before is not None:
-        result["megabytes"] = (memory.most - before) / 2**20
-    print(json.dumps(result), flush=True)
+    print(json.dumps({"benchmark": "structural_probe", "seconds": time.perf_counter() - begun, "GB": memory.added}))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from keras_transfer.analysis.probing.probes import Probe
 from keras_transfer.analysis.probing.sentence_tasks import sentence_task
 from keras_transfer.analysis.probing.structural_probe import StructuralProbe, StructuralSweep
 from keras_transfer.analysis.probing.sweeps import LayerSweep, probe_correlation
-from keras_transfer.analysis.probing.trees import spanning_tree, tree_depths, tree_distances, uuas
+from keras_transfer.analysis.probing.trees import uuas
 from keras_transfer.analysis.relations import RelationHeads, relation_heads
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.similarity import (
@@ -115,12 +115,9 @@ __all__ = [
     "scatter",
     "sentence_scores",
     "sentence_task",
-    "spanning_tree",
     "substitutes",
     "svcca",
     "swap_words",
-    "tree_depths",
-    "tree_distances",
     "typos",
     "unit_activations",
     "uuas",

@@ -88,11 +88,19 @@ def resampled_means(values, groups=None, weights=None, *, resamples=1000, seed=0
 
 
 def spearman(values, others):
-    """Returns Spearman's rank correlation, NaN if all values of one side are equal. Equal values share their rank."""
+    """Returns Spearman's rank correlation of two arrays [values], or an array [rows] of those of [rows, values].
 
-    def ranks(column):
-        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
-        return (np.cumsum(counts) - (counts - 1) / 2)[places]
+    Equal values share their rank. It is NaN if all values of one side are equal.
+    """
 
-    first, second = ranks(values), ranks(others)
-    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else math.nan
+    def ranks(rows):
+        codes = np.unique(rows, return_inverse=True)[1].reshape(rows.shape)
+        codes += np.arange(len(rows))[:, None] * codes.size  # Each row has values of its own.
+        _, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        found = (np.cumsum(counts) - (counts - 1) / 2)[places].reshape(rows.shape)
+        return found - found.mean(axis=1, keepdims=True)
+
+    first, second = ranks(np.atleast_2d(values)), ranks(np.atleast_2d(others))
+    with np.errstate(invalid="ignore"):
+        found = (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return found if np.ndim(values) > 1 else float(found[0])

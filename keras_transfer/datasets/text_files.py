@@ -93,7 +93,7 @@ def read_minimal_pairs(source: Any, good: str, bad: str, phenomenon: str | None 
     """Reads minimal pairs from any table, such as the files of RuBLiMP.
 
     Args:
-        source: Path of a table, or another table of `read_table`.
+        source: Path of a table, or another single table of `read_table`.
         good: String. Column of the acceptable sentences.
         bad: String. Column of the unacceptable sentences.
         phenomenon: String. Column of the phenomena. Defaults to `None`, for one phenomenon, `"pairs"`.
@@ -117,18 +117,20 @@ def read_minimal_pairs(source: Any, good: str, bad: str, phenomenon: str | None 
 
 
 def read_agreement(path: str | os.PathLike) -> MinimalPairs:
-    """Reads sentences that test the agreement of subject and verb, in the format of Gulordava et al. (2018).
+    """Reads sentences that test the agreement of a word with another, in the formats of Gulordava et al. (2018).
 
-    Their files are `generated.text`, with sentences that make no sense, and `subj_agr_filtered.text`, a part of the
-    sentences of Linzen et al. (2016). Each line of `.text` is a sentence, whose words are separated by spaces. The same
-    line of the `.gold` file beside it has the position of the verb from 0, its right and its wrong form, and the number
-    of attractors, nouns of the other number between subject and verb.
+    Their files are `subj_agr_filtered.text`, sentences of Linzen et al. (2016), and `generated.text`, sentences with
+    others of the same syntax that make no sense. Each line of `.text` is a sentence, whose words are separated by
+    spaces. The same line of the `.gold` file beside it has the position of the word from 0, its right and its wrong
+    form, and the number of attractors, nouns of the other number before it; or in their second format, of twelve
+    columns, the fourth, seventh and eighth are the position and the forms, and the third is 0 for a real sentence.
 
     Args:
         path: Path of the `.text` file.
 
     Returns:
-        `MinimalPairs`, whose phenomena are the numbers of attractors, such as `"2 attractors"`. `<eos>` is left out.
+        `MinimalPairs`, whose phenomena are the numbers of attractors, such as `"2 attractors"`, or `"original"` and
+        `"nonce"`. `<eos>` is left out, and so are lines whose two forms are the same.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
@@ -150,12 +152,14 @@ def read_agreement(path: str | os.PathLike) -> MinimalPairs:
     pairs = []
     for number, (text, row) in enumerate(zip(texts, rows), 1):
         words, fields = text.split(), row.split("\t")
-        fits = len(fields) == 4 and fields[0].isdecimal() and fields[3].isdecimal() and fields[1] != fields[2]
-        fits = fits and int(fields[0]) < len(words)
-        rule = "Expected the position of the verb, its right form, its wrong form, and the number of attractors."
+        of_nonce = len(fields) == 12
+        columns = (3, 6, 7, 2) if of_nonce else range(4)
+        place, *forms, count = [fields[i] for i in columns] if len(fields) in (4, 12) else ["", ""]
+        fits = place.isdecimal() and count.isdecimal() and int(place) < len(words)
+        rule = "Expected the position of a word, its right form, its wrong form, and the number of attractors."
         expect(fits, rule, row, where=f"{path.with_suffix('.gold')}, line {number}")
-        place, count = int(fields[0]), int(fields[3])
-        forms = ([*words[:place], form, *words[place + 1 :]] for form in fields[1:3])
-        both = [" ".join(word for word in each if word != "<eos>") for each in forms]
-        pairs.append([*both, f"{count} attractor{'' if count == 1 else 's'}"])
+        kind = ("nonce" if int(count) else "original") if of_nonce else f"{count} attractor{'s' * (count != '1')}"
+        if forms[0] != forms[1]:
+            both = ([*words[: int(place)], form, *words[int(place) + 1 :]] for form in forms)
+            pairs.append([*(" ".join(word for word in each if word != "<eos>") for each in both), kind])
     return from_rows(MinimalPairs, pairs)

@@ -120,17 +120,7 @@ def token_states(encoder):
 
 
 def above(model, layer=0, advice=""):
-    """Returns a hidden state of the encoder of a task, and what the task computes from it.
-
-    Args:
-        model: Functional model with an `encoder`, such as a `Task`.
-        layer: Integer. The hidden state: 0 for the embeddings, and from 1 for the outputs of the blocks.
-        advice: String. What helps if the outputs do not depend on it.
-
-    Returns:
-        A symbolic tensor `[batch, length, dim]`, and the model from it and the inputs of the task, in a list, to the
-        outputs of the task.
-    """
+    """Returns a hidden state of a task's encoder, and the model from it and the task's inputs to the task's outputs."""
     encoder = model.encoder
     if "decoder_sequence_output" in encoder.output:  # The half that reads.
         encoder = encoder.encoder

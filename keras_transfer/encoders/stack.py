@@ -139,8 +139,7 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
 def run_and_record(layers, inputs, heads=None, **options):
     """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists.
 
-    Args:
-        heads: List to which the outputs of the heads of each block are appended, `[batch, length, heads * head_dim]`.
+    The outputs of the heads of each block are appended to the list `heads`.
     """
     own, cross, heads = [], [], [] if heads is None else heads
     options["record"] = lambda weights, outputs: (own.append(weights), heads.append(outputs))

@@ -55,4 +55,6 @@ def test_rank_correlation_is_that_of_scipy():
     random = np.random.default_rng(0)
     values, others = random.integers(0, 8, (2, 50))  # with many equal values
     assert spearman(values, others) == pytest.approx(stats.spearmanr(values, others).statistic, abs=1e-12)
+    rows = random.integers(0, 5, (2, 6, 8))
+    np.testing.assert_allclose(spearman(*rows), [stats.spearmanr(*pair).statistic for pair in zip(*rows)], atol=1e-12)
     assert spearman([3, 1, 2], [30, 10, 20]) == 1 and np.isnan(spearman([1, 1], [1, 2]))

@@ -67,12 +67,28 @@ def test_agreement_is_read_with_both_forms_of_the_verb(tmp_path):
     )
 
 
+def test_nonce_sentences_are_read_from_the_columns_of_their_files(tmp_path):
+    (tmp_path / "generated.text").write_text("it stands there <eos>\nit runs <eos>\nsheep run <eos>\n", "utf-8")
+    rows = [("0", "1", "is", "are"), ("7", "1", "represents", "represent"), ("8", "1", "put", "put")]
+    lines = [
+        "\t".join(["L!NOUN_VERB", "1", sentence, place, "VERB", "Number=Sing", right, wrong, "be", "0", "NOUN", "it"])
+        for sentence, place, right, wrong in rows
+    ]
+    (tmp_path / "generated.gold").write_text("\n".join(lines), "utf-8")
+    assert read_agreement(tmp_path / "generated.text") == (
+        ["it is there", "it represents"],
+        ["it are there", "it represent"],
+        ["original", "nonce"],
+    )
+
+
 def test_a_mistake_in_agreement_is_one_error(tmp_path):
     (tmp_path / "a.text").write_text("keys are\nkeys are\n")
     for gold, message in [
         ("1\tare\tis\t0\n", r"same number of lines. Received: lines=\(2, 1\)"),
-        ("1\tare\tis\t0\n2\tare\tis\t0\n", r"a.gold, line 2: Expected the position of the verb"),
-        ("1\tare\tis\n1\tare\tis\t0\n", r"a.gold, line 1: Expected the position of the verb"),
+        ("1\tare\tis\t0\n2\tare\tis\t0\n", r"a.gold, line 2: Expected the position of a word"),
+        ("1\tare\tis\n1\tare\tis\t0\n", r"a.gold, line 1: Expected the position of a word"),
+        ("1\tare\tis\t0\n\n", r"a.gold, line 2: Expected the position of a word, .* Received: ''"),
     ]:
         (tmp_path / "a.gold").write_text(gold)
         with pytest.raises(ValueError, match=message):

@@ -1,6 +1,5 @@
 """The structural probe: how well a linear map of a layer's vectors gives the syntax tree of a sentence."""
 
-import dataclasses
 import logging
 import pathlib
 from collections.abc import Sequence
@@ -10,18 +9,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.analysis.probing.trees import (
-    TREES,
-    check_trees,
-    rank_correlations,
-    spanning_tree,
-    tree_depths,
-    tree_distances,
-    uuas,
-)
+from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_tree, tree_depths, tree_distances, uuas
 from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.significance import bootstrap_interval
-from keras_transfer.analysis.stored_states import StoredStates, hidden_states
+from keras_transfer.analysis.significance import resampled_means, spearman
+from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents
@@ -30,8 +21,9 @@ from keras_transfer.keras_internals import trace_predict
 
 log = logging.getLogger("keras_transfer")
 _SPAN = 0.05  # The authors draw weights between this and its negative.
-_DEVIATION, _SAMPLE = 0.25, 1000  # With this deviation of vectors, first distances have the size of those in trees.
+_DEVIATION, _SAMPLE = 0.25, 16384  # With this deviation of vectors, first distances have the size of those in trees.
 _LENGTHS = range(5, 51)  # The authors average rank correlations over sentences of so many words.
+_GOLD = {"distance": tree_distances, "depth": tree_depths}
 
 
 class StructuralProbe:
@@ -48,7 +40,7 @@ class StructuralProbe:
 
     Args:
         target: String. `"distance"` or `"depth"`.
-        rank: Integer. Number of rows of `B`, at most the number of dimensions. Defaults to `64`.
+        rank: Integer. Number of rows of `B`. Defaults to `64`.
         epochs: Integer. Defaults to `20`.
         batch_size: Integer. Number of sentences in a batch. Defaults to `64`.
         learning_rate: Float. Learning rate of Adam in the beginning. Defaults to `1e-3`.
@@ -74,7 +66,7 @@ class StructuralProbe:
     """
 
     @expects(
-        target=one_of("distance", "depth"),
+        target=one_of(*_GOLD),
         rank=integer(1),
         epochs=integer(1),
         batch_size=integer(1),
@@ -106,7 +98,6 @@ class StructuralProbe:
         skip: Sequence[str] = ("PUNCT",),
         preprocessor: Any = None,
         folder: Any = None,
-        dtype: str | None = "float16",
         verbose: str | int = "auto",
     ) -> "StructuralSweep":
         """Trains a probe for each layer, and scores it.
@@ -118,211 +109,149 @@ class StructuralProbe:
             train: `datasets.Trees` to train the probes.
             validation: `Trees` to choose the epoch. Defaults to `None`, a tenth of the sentences of `train`.
             test: `Trees` to score the probes. Defaults to `None`, the validation data.
-            skip: List of strings. Tags of words that do not count in spanning trees, nor as the root. The authors leave
-                out punctuation by its tags in the Penn Treebank, `"''"`, `","`, `"."`, `":"`, "``", `"-LRB-"` and
-                `"-RRB-"`: replace `tags` of the trees by `read_conllu(path, field="xpos").labels`. Defaults to
-                `("PUNCT",)`.
+            skip: List of strings. Tags of words that do not count in spanning trees, nor as the root. (The authors skip
+                punctuation by the tags of the Penn Treebank.) Defaults to `("PUNCT",)`.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
             folder: String or path. Folder for the vectors, as for `hidden_states`. Both targets can use the same one,
                 and that of `Probe.sweep` on the same sentences. Defaults to `None`, memory or temporary files.
-            dtype: String. Dtype of the stored vectors. Defaults to `"float16"`. With `None`, they keep the model's.
             verbose: `"auto"`, `0` (silent), `1` (progress bars) or `2` (lines). Defaults to `"auto"`.
 
         Returns:
             `StructuralSweep`.
 
         Raises:
-            ValueError: If a sentence has no tree, or another number of heads or tags than words; if `rank` is above the
-                number of dimensions; or if the encoder, its layers or words do not fit, as for `hidden_states`.
+            ValueError: If a sentence has no tree, or another number of heads or tags than words; if no sentence has two
+                words that count; or if the encoder, its layers or words do not fit, as for `hidden_states`.
         """
-        options: dict[str, Any] = {"preprocessor": preprocessor, "layers": self.layers, "dtype": dtype}
-        given, parts = {"train": train, "validation": validation, "test": test}, {}
+        options: dict[str, Any] = {"preprocessor": preprocessor, "layers": self.layers, "verbose": verbose}
+        given = {"train": train, "validation": validation, "test": test}
         given = {name: trees for name, trees in given.items() if trees is not None}
         for name, trees in given.items():
             check_trees(trees, name)
-            tags = {tag for own in trees.tags for tag in own}
-            expect(tags - set(skip), f"`skip` must leave some words of `{name}`.", skip=skip, tags=sorted(tags))
+            counts = [sum(tag not in skip for tag in tags) for tags in trees.tags]
+            rule = f"`skip` must leave at least two words of a sentence of `{name}`."
+            expect(max(counts) > 1, rule, skip=skip, most=max(counts))
+        states, sentences = {}, {}
         for name, trees in given.items():
             path = None if folder is None else pathlib.Path(folder) / name
-            states = hidden_states(model, trees.words, folder=path, verbose=verbose, **options)
-            parts[name] = _Part(states, trees, self.target, np.flatnonzero(states.whole))
-            left_out = int((~states.whole).sum())
-            if left_out:
+            states[name] = hidden_states(model, trees.words, folder=path, **options)
+            sentences[name] = np.flatnonzero(states[name].whole)
+            if left_out := len(trees.words) - len(sentences[name]):
                 log.warning("%d of the sentences of `%s` need several rows, and are left out.", left_out, name)
-        whole = parts["train"]
-        narrow = min(whole.states.widths.values())
-        expect(self.rank <= narrow, f"`rank` must be at most the number of dimensions, {narrow}.", rank=self.rank)
         if validation is None:
-            order = np.random.default_rng(0).permutation(whole.sentences)
+            order = np.random.default_rng(0).permutation(sentences["train"])
             count = max(len(order) // 10, 1)
-            parts["train"], parts["validation"] = (
-                dataclasses.replace(whole, sentences=np.sort(own)) for own in (order[count:], order[:count])
-            )
-        empty = [name for name, part in parts.items() if not len(part.sentences)]
+            given["validation"], states["validation"] = train, states["train"]
+            sentences["train"], sentences["validation"] = np.sort(order[count:]), np.sort(order[:count])
+        empty = [name for name, own in sentences.items() if not len(own)]
         expect(not empty, "Each part must have sentences that are read as one row.", without=empty)
+        data = {}
+        for name, own in sentences.items():
+            gold = [_GOLD[self.target](given[name].heads[sentence]) for sentence in own]
+            data[name] = _batches(states[name], own, gold, self.batch_size, name == "train")
+        probes = self._train(states["train"], data["train"], data["validation"], verbose)
         scored = "validation" if test is None else "test"
-        batches = {name: part.batches(self.batch_size, name == "train") for name, part in parts.items()}
-        bank = self._bank(parts["train"])
-        self._train(bank, batches["train"], batches["validation"], verbose)
-        part = parts[scored]
-        found: list = [None] * len(part.sentences)
-        for rows, _, predicted in _predict(bank, batches[scored]):
+        found: list = [None] * len(sentences[scored])
+        for rows, _, predicted in _predict(probes, data[scored]):
             for row, values in zip(rows, predicted):
-                words = [slice(part.states.counts[part.sentences[row]])] * (values.ndim - 1)
-                found[row] = values[(slice(None), *words)].reshape(-1, self.seeds, *(each.stop for each in words))
-        own = Trees(*([column[sentence] for sentence in part.sentences] for column in part.trees))
-        return StructuralSweep(self.target, whole.states.names, own, found, tuple(skip), scored)
+                words = slice(states[scored].counts[sentences[scored][row]])
+                found[row] = values[(slice(None), slice(None), *[words] * (values.ndim - 2))]
+        own = Trees(*([column[sentence] for sentence in sentences[scored]] for column in given[scored]))
+        return StructuralSweep(self.target, states["train"].names, own, found, skip, scored)
 
-    def _bank(self, part):
-        """Returns a model from the vectors of all layers to the squared lengths that all probes predict."""
-        states, inputs, outputs = part.states, {}, []
+    def _train(self, states, train, validation, verbose):
+        """Returns a model from the vectors of all layers to what its probes predict, each at its best epoch."""
+        inputs, scales = {}, []
         for name, width in states.widths.items():
             values = states.column(name)
             inputs[name] = keras.Input((None, width), dtype=str(values.dtype), name=name)
-            some = [values[states.starts[i] : states.starts[i + 1]] for i in part.sentences[:_SAMPLE]]
-            deviation = np.sqrt(np.concatenate(some).astype("float32").var(axis=0).mean())
-            scale = _DEVIATION / max(float(deviation), 1e-6)
-            outputs.append(SquaredLengths(self.target, self.rank, self.seeds, scale)(inputs[name]))
-        return keras.Model(inputs, ops.concatenate(outputs, axis=1), name="structural_probes")
-
-    def _train(self, bank, train, validation, verbose):
-        """Trains all probes, and leaves each with the weights of its best epoch."""
+            deviation = np.sqrt(values[:_SAMPLE].astype("float32").var(axis=0).mean())
+            scales.append(_DEVIATION / max(float(deviation), 1e-6))
+        layer = SquaredLengths(self.target, self.rank, self.seeds, scales)
+        probes = keras.Model(inputs, layer([*inputs.values()]), name="structural_probes")
         rate = keras.optimizers.schedules.CosineDecay(self.learning_rate, self.epochs * len(train))
-        loss, layers = TreeLoss(), [layer for layer in bank.layers if isinstance(layer, SquaredLengths)]
-        bank.compile(keras.optimizers.Adam(rate), loss)
-        least, best = np.full((len(layers), self.seeds), np.inf), [ops.convert_to_numpy(own.kernel) for own in layers]
+        probes.compile(keras.optimizers.Adam(rate), lambda *both: ops.sum(sentence_errors(*both), axis=(1, 2)))
+        least, best = np.full((len(scales), self.seeds), np.inf), layer.get_weights()
         bar = keras.utils.Progbar(self.epochs, verbose=1 if verbose == "auto" else verbose, unit_name="epoch")
         for epoch in range(self.epochs):
             train.epoch = epoch
-            bank.fit(train.for_keras(), epochs=1, shuffle=False, verbose=0)
-            errors = [loss.of_probes(gold, predicted) for _, gold, predicted in _predict(bank, validation)]
-            found = np.concatenate([ops.convert_to_numpy(each) for each in errors]).mean(axis=0).reshape(least.shape)
-            for place, layer in enumerate(layers):
-                better = (found < least)[place][:, None, None]
-                best[place] = np.where(better, ops.convert_to_numpy(layer.kernel), best[place])
+            probes.fit(train.for_keras(), epochs=1, shuffle=False, verbose=0)
+            errors = [ops.convert_to_numpy(sentence_errors(*both)) for _, *both in _predict(probes, validation)]
+            found = np.concatenate(errors).mean(axis=0)
+            for place, kernel in enumerate(layer.get_weights()):
+                best[place] = np.where((found < least)[place][:, None, None], kernel, best[place])
             least = np.minimum(least, found)
             bar.update(epoch + 1, [("validation_loss", found.mean())])
-        for layer, kernel in zip(layers, best):
-            layer.kernel.assign(kernel)
+        layer.set_weights(best)
+        return probes
 
 
-@dataclasses.dataclass
-class _Part:
-    """Sentences with their vectors and trees, of which some are used."""
+def _batches(states, sentences, gold, batch_size, shuffle):
+    """Returns batches of the vectors of some sentences by layer, with the distances or depths of words as labels."""
+    starts, counts = states.starts[sentences][:, None], states.counts[sentences][:, None]
 
-    states: StoredStates
-    trees: Trees
-    target: str
-    sentences: np.ndarray
-
-    def batches(self, batch_size, shuffle):
-        """Returns batches of vectors by layer, with the distances or depths of the words as labels."""
-        of = tree_distances if self.target == "distance" else tree_depths
-        gold = [of(self.trees.heads[sentence]) for sentence in self.sentences]
-        counts = self.states.counts[self.sentences]
-
-        def item(batch, random):
-            inputs, rows, _ = batch
-            words = (slice(inputs.pop("padding_mask").shape[1]),) * gold[0].ndim
-            labels = np.full((len(rows), *(each.stop for each in words)), UNUSED, "float32")
-            for place, row in enumerate(rows):
-                own = gold[row][words]
-                labels[(place, *map(slice, own.shape))] = own
-            return inputs, labels
-
-        inputs: dict[str, Any] = {name: _Vectors(self.states, name, self.sentences) for name in self.states.names}
-        inputs["padding_mask"] = np.arange(counts.max()) < counts[:, None]
-        options = {"batch_size": batch_size, "shuffle": shuffle, "seed": 0}
-        data = Batches.of(inputs, np.arange(len(gold)), contents=Contents(prepare=item), **options)
-        return data if shuffle else data.grouped()
-
-
-class _Vectors:
-    """The vectors of a layer for some sentences, a column of `Batches`."""
-
-    ndim = 3
-
-    def __init__(self, states, name, sentences):
-        self.values, self.dtype = states.column(name), states.column(name).dtype
-        self.starts, self.ends = states.starts[sentences], states.starts[sentences + 1]
-
-    def __getitem__(self, key):
-        rows, words = key
-        found = np.zeros((len(rows), words.stop, self.values.shape[-1]), self.dtype)
+    def item(batch, random):
+        inputs, rows, _ = batch
+        words = np.arange(inputs["padding_mask"].shape[1])
+        places = starts[rows] + np.minimum(words, counts[rows] - 1)  # Padding is the last word again.
+        labels = np.full((len(rows), *[len(words)] * gold[0].ndim), UNUSED, "float32")
         for place, row in enumerate(rows):
-            own = self.values[self.starts[row] : self.ends[row]][words]
-            found[place, : len(own)] = own
-        return found
+            own = gold[row][(slice(len(words)),) * gold[row].ndim]
+            labels[(place, *map(slice, own.shape))] = own
+        return {name: states.column(name)[places] for name in states.names}, labels
+
+    mask = np.arange(counts.max()) < counts
+    options = {"batch_size": batch_size, "shuffle": shuffle, "seed": 0, "contents": Contents(prepare=item)}
+    data = Batches.of({"padding_mask": mask}, np.arange(len(gold)), **options)
+    return data if shuffle else data.grouped()
 
 
-def _predict(bank, data):
+def _predict(probes, data):
     """Yields `(rows, gold, predicted)` for each batch."""
     for number, (_, rows) in enumerate(data.planned()):
         inputs, gold = data[number]
         if number == 0:
-            trace_predict(bank, (inputs,))
-        yield rows, gold, bank.predict_on_batch(inputs)
+            trace_predict(probes, (inputs,))
+        yield rows, gold, probes.predict_on_batch(inputs)
 
 
 class SquaredLengths(keras.layers.Layer):
-    """The squared lengths of vectors `[batch, words, dim]`, or of their differences, after each of some linear maps.
+    """The squared lengths of the vectors `[batch, words, dim]` of each layer after some linear maps, `[batch, layers,
+    seeds, words]`, or those of all differences, `[batch, layers, seeds, words, words]`."""
 
-    Args:
-        target: String, `"distance"` for `[batch, seeds, words, words]`, or `"depth"` for `[batch, seeds, words]`.
-        scale: Float, by which the vectors are multiplied.
-    """
-
-    def __init__(self, target, rank, seeds, scale):
+    def __init__(self, target, rank, seeds, scales):
         super().__init__(dtype="float32")
-        self.target, self.rank, self.seeds, self.scale = target, rank, seeds, scale
+        self.target, self.rank, self.seeds, self.scales = target, rank, seeds, scales
 
-    def build(self, shape):
-        drawn = [np.random.default_rng(i).uniform(-_SPAN, _SPAN, (shape[-1], self.rank)) for i in range(self.seeds)]
-        self.kernel = self.add_weight((self.seeds, shape[-1], self.rank), name="kernel")
-        self.kernel.assign(np.stack(drawn))
+    def build(self, shapes):
+        self.kernels = []
+        for place, (*_, width) in enumerate(shapes):
+            drawn = [np.random.default_rng(i).uniform(-_SPAN, _SPAN, (width, self.rank)) for i in range(self.seeds)]
+            self.kernels.append(self.add_weight((self.seeds, width, self.rank), name=f"kernel_{place}"))
+            self.kernels[-1].assign(np.stack(drawn))
 
     def call(self, inputs):
-        x = inputs * self.scale
+        return ops.stack([self._lengths(x * s, kernel) for x, s, kernel in zip(inputs, self.scales, self.kernels)], 1)
+
+    def _lengths(self, x, kernel):
         if self.target == "distance":  # Without what all words have in common, differences of products are exact.
             x = x - ops.mean(x, axis=1, keepdims=True)
-        kernel = ops.reshape(ops.transpose(self.kernel, (1, 0, 2)), (-1, self.seeds * self.rank))
-        x = ops.reshape(ops.matmul(x, kernel), (*ops.shape(x)[:2], self.seeds, self.rank))
-        x = ops.transpose(x, (0, 2, 1, 3))
+        x = ops.einsum("bwd,sdr->bswr", x, kernel)
         lengths = ops.sum(x * x, axis=-1)
         if self.target == "depth":
             return lengths
-        products = ops.matmul(x, ops.transpose(x, (0, 1, 3, 2)))
-        return lengths[..., None] + lengths[..., None, :] - 2 * products
-
-    def compute_output_spec(self, inputs):
-        batch, words, _ = inputs.shape
-        return keras.KerasTensor((batch, self.seeds, *[words] * (2 if self.target == "distance" else 1)), "float32")
+        return lengths[..., None] + lengths[..., None, :] - 2 * ops.matmul(x, ops.swapaxes(x, -1, -2))
 
 
-class TreeLoss(keras.losses.Loss):
-    """The mean absolute error of distances or depths in each sentence, averaged over sentences, summed over probes."""
-
-    def of_probes(self, gold, predicted):
-        """Returns the errors `[batch, probes]`, given labels, which are negative for padding, and predictions."""
-        gold = ops.convert_to_tensor(gold)[:, None]
-        used = ops.cast(gold >= 0, "float32")
-        axes = tuple(range(2, len(gold.shape)))
-        return ops.sum(ops.abs(predicted - gold) * used, axis=axes) / ops.sum(used, axis=axes)
-
-    def call(self, y_true, y_pred):
-        return ops.sum(self.of_probes(y_true, y_pred), axis=1)
+def sentence_errors(gold, predicted):
+    """Returns the mean absolute error of each probe in each sentence, `[batch, layers, seeds]`; gold padding is -1."""
+    gold = ops.convert_to_tensor(gold)[:, None, None]
+    used, axes = ops.cast(gold >= 0, "float32"), tuple(range(3, len(gold.shape)))
+    return ops.sum(ops.abs(predicted - gold) * used, axis=axes) / ops.sum(used, axis=axes)
 
 
 class StructuralSweep(Result):
     """How well probes of each layer find syntax trees, which `StructuralProbe.sweep` returns.
-
-    Args:
-        target: String. `"distance"` or `"depth"`.
-        layers: List of strings. The names of the layers.
-        trees: `datasets.Trees` of the sentences that are scored.
-        predictions: List of arrays `[layers, seeds, words, words]` or `[layers, seeds, words]`, one for each sentence.
-        skip: Tuple of strings. Tags of words that do not count.
-        part: String. `"test"`, or `"validation"` if the epochs were chosen on the same sentences.
 
     Attributes:
         rows: List of dicts, one for each layer. For distances, `uuas` is the share of the edges between words that the
@@ -333,7 +262,11 @@ class StructuralSweep(Result):
             each length and then over the lengths from 5 to 50, NaN without such sentences.
         best: String. The layer with the best score.
         neighbors: Float. The UUAS of joining each word with the next, or `None` for depths.
-        by_length: Dict from numbers of words to the mean rank correlation of each layer, an array.
+        by_length: Dict from numbers of words, from 2, to the mean rank correlation of each layer, an array. It is 0 in
+            a sentence for whose words a probe predicts the same.
+        trees: `datasets.Trees` of the sentences that were scored.
+        predictions: List of arrays `[layers, seeds, words, words]` or, for depths, `[layers, seeds, words]`, one for
+            each of these sentences.
     """
 
     title, index = "Structural probe", ("layer",)
@@ -345,13 +278,12 @@ class StructuralSweep(Result):
         of_sentence = self._edges_found if target == "distance" else self._root_found
         found = [of_sentence(sentence) for sentence in range(len(predictions))]
         right, totals = np.array([own for own, _ in found], float), np.array([total for _, total in found])
-        scores = right.sum(axis=0) / totals.sum()  # [layers, seeds]
-        shares = right.mean(axis=2) / np.maximum(totals, 1)[:, None]
-        sentences = np.repeat(np.arange(len(totals)), totals)
-        low, high = bootstrap_interval(shares[sentences], np.unique(sentences, return_inverse=True)[1])
+        scores, counted = right.sum(axis=0) / totals.sum(), totals > 0  # [layers, seeds]
+        means = resampled_means(right.mean(axis=2)[counted], weights=totals[counted])
+        low, high = np.quantile(means, [0.025, 0.975], axis=-1)
         self.by_length = self._correlations()
         inside = [values for length, values in self.by_length.items() if length in _LENGTHS]
-        spearman = np.mean(inside, axis=0) if inside else np.full(len(layers), np.nan)
+        correlations = np.mean(inside, axis=0) if inside else np.full(len(layers), np.nan)
         self.neighbors = None
         if target == "distance":
             steps = [np.abs(np.subtract.outer(np.arange(len(own)), np.arange(len(own)))) for own in trees.words]
@@ -363,7 +295,7 @@ class StructuralSweep(Result):
                 "low": float(low[i]),
                 "high": float(high[i]),
                 "seeds_std": float(scores[i].std(ddof=1)) if scores.shape[1] > 1 else None,
-                "spearman": float(spearman[i]),
+                "spearman": float(correlations[i]),
             }
             for i, layer in enumerate(layers)
         ]
@@ -391,12 +323,12 @@ class StructuralSweep(Result):
         return depths.argmin(axis=-1) == [*self.trees.heads[sentence]].index(0), 1
 
     def _correlations(self):
-        of = tree_distances if self.target == "distance" else tree_depths
         found: dict = {}
         for heads, values in zip(self.trees.heads, self.predictions):
-            gold, count = np.atleast_2d(of(heads)), len(heads)
-            rows = rank_correlations(values.reshape(-1, count), np.tile(gold, (values.size // gold.size, 1)))
-            found.setdefault(count, []).append(rows.reshape(len(self.layers), -1).mean(axis=1))
+            if (count := len(heads)) > 1:
+                rows, gold = values.reshape(-1, count), _GOLD[self.target](heads).reshape(-1, count)
+                own = np.nan_to_num(spearman(rows, np.tile(gold, (len(rows) // len(gold), 1))))
+                found.setdefault(count, []).append(own.reshape(len(self.layers), -1).mean(axis=1))
         return {count: np.mean(found[count], axis=0) for count in sorted(found)}
 
     def _notes(self):
@@ -417,12 +349,12 @@ class StructuralSweep(Result):
             ImportError: If matplotlib is not installed.
         """
         axes, places = new_axes(), range(len(self.rows))
-        score, spearman, low, high = (
+        score, correlations, low, high = (
             [row[name] for row in self.rows] for name in (self.score, "spearman", "low", "high")
         )
         axes.fill_between(places, low, high, color=STYLES[0]["color"], alpha=0.2, linewidth=0)
-        axes.plot(places, score, label="UUAS" if self.target == "distance" else "root accuracy", **STYLES[0])
-        axes.plot(places, spearman, label="Spearman", **STYLES[1])
+        axes.plot(places, score, label=self.score.replace("_", " "), **STYLES[0])
+        axes.plot(places, correlations, label="Spearman", **STYLES[1])
         if self.neighbors is not None:
             axes.axhline(self.neighbors, color=GREY, linewidth=1, label="each word joined with the next")
         axes.set_xticks(places, self.layers, rotation=30, ha="right")
@@ -442,8 +374,7 @@ class StructuralSweep(Result):
         for number, layer in enumerate(dict.fromkeys([self.layers[0], self.best, self.layers[-1]])):
             values = [correlations[self.layers.index(layer)] for correlations in self.by_length.values()]
             axes.plot([*self.by_length], values, label=layer, **STYLES[number])
-        axes.set_xlabel("words")
-        axes.set_ylabel("Spearman")
+        axes.set(xlabel="words", ylabel="Spearman")
         axes.figure.legend(frameon=False, loc="outside upper center", ncols=3)
         return axes.figure
 
@@ -469,15 +400,12 @@ class StructuralSweep(Result):
         found = spanning_tree(self.predictions[row][self.layers.index(layer)][0], keep)
         ends = np.cumsum([0, *(len(word) + 2 for word in words)])
         centers = (ends[:-1] + ends[1:]) / 2
-        axes = new_axes(max(0.11 * ends[-1], 4), 3.6)
+        axes, angles = new_axes(max(0.11 * ends[-1], 4), 3.6), np.linspace(0, np.pi, 40)
         for edges, side in ((gold, 1), (found, -1)):
             for i, j in edges:
-                angles = np.linspace(0, np.pi, 40)
                 x = (centers[i] + centers[j]) / 2 + np.cos(angles) * (centers[j] - centers[i]) / 2
-                right = (i, j) in gold
-                axes.plot(
-                    x, side * (0.6 + np.sin(angles) * (j - i)), "-" if right else "--", color=BLUE if right else RED
-                )
+                line, color = ("-", BLUE) if (i, j) in gold else ("--", RED)
+                axes.plot(x, side * (0.6 + np.sin(angles) * (j - i)), line, color=color)
         for word, center in zip(words, centers):
             axes.text(center, 0, word, ha="center", va="center", parse_math=False)
         axes.axis("off")

@@ -1,7 +1,6 @@
 """Distances and depths in dependency trees, spanning trees of distances, and how well they agree, in NumPy."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,55 +10,21 @@ from keras_transfer.datasets import Trees, check_heads
 TREES = instance_of(Trees, "`datasets.Trees`, such as `datasets.read_trees` returns")
 
 
-def tree_distances(heads: Sequence[int]) -> np.ndarray:
-    """Returns the number of edges between each two words of a dependency tree.
-
-    Args:
-        heads: List of integers. The number of each word's governor, from 1, and 0 for the root, as in
-            `datasets.Trees`.
-
-    Returns:
-        Integer array `[words, words]`.
-
-    Raises:
-        ValueError: If the heads are not a tree with one root.
-
-    Example:
-    ```python
-    keras_transfer.analysis.tree_distances([2, 0, 2])  # [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-    ```
-
-    Source: Hewitt and Manning 2019. https://aclanthology.org/N19-1419
-    """
-    depths = tree_depths(heads)
-    found, order = np.zeros((len(heads), len(heads)), "int32"), np.argsort(depths, kind="stable")
-    for place, word in enumerate(order[1:], 1):  # Each word after its governor.
-        above = order[:place]
-        found[word, above] = found[above, word] = found[heads[word] - 1, above] + 1
-    return found
+def check_trees(trees, name):
+    """Raises a `ValueError` unless an argument has sentences, each of which has a tree of as many words."""
+    sizes = {field: len(column) for field, column in zip(trees._fields, trees)}
+    expect(len(set(sizes.values())) == 1, f"The columns of `{name}` must have the same length.", **sizes)
+    expect(len(trees.words), f"`{name}` must have at least one sentence.", trees)
+    for sentence, columns in enumerate(zip(*trees)):
+        where = f"`{name}`, sentence {sentence}"
+        sizes = {field: len(column) for field, column in zip(trees._fields, columns)}
+        rule = "A sentence must have a head, a relation and a tag for each word."
+        expect(len(set(sizes.values())) == 1, rule, where=where, **sizes)
+        check_heads(columns[1], where)
 
 
-def tree_depths(heads: Sequence[int]) -> np.ndarray:
-    """Returns the number of edges between each word of a dependency tree and its root.
-
-    Args:
-        heads: List of integers. The number of each word's governor, from 1, and 0 for the root, as in
-            `datasets.Trees`.
-
-    Returns:
-        Integer array `[words]`.
-
-    Raises:
-        ValueError: If the heads are not a tree with one root.
-
-    Example:
-    ```python
-    keras_transfer.analysis.tree_depths([2, 0, 2])  # [1, 0, 1]
-    ```
-
-    Source: Hewitt and Manning 2019. https://aclanthology.org/N19-1419
-    """
-    check_heads(heads, "`heads`")
+def tree_depths(heads):
+    """Returns the number of edges between each word of a tree and its root, [words]."""
     governors = np.asarray(heads) - 1
     depths, above = np.zeros(len(heads), "int32"), governors
     while (above >= 0).any():
@@ -68,47 +33,28 @@ def tree_depths(heads: Sequence[int]) -> np.ndarray:
     return depths
 
 
-def spanning_tree(distances: Any, keep: Any = None) -> list[tuple[int, int]]:
-    """Returns the edges of the minimum spanning tree of some words, given their distances.
+def tree_distances(heads):
+    """Returns the number of edges between each two words of a tree, [words, words]."""
+    found, order = np.zeros((len(heads), len(heads)), "int32"), np.argsort(tree_depths(heads), kind="stable")
+    for place, word in enumerate(order[1:], 1):  # Each word after its governor.
+        above = order[:place]
+        found[word, above] = found[above, word] = found[heads[word] - 1, above] + 1
+    return found
+
+
+def spanning_tree(distances, keep=None):
+    """Returns the edges `(i, j)`, i < j, of the minimum spanning tree of all words or of those to keep (Kruskal 1956).
 
     Of equal distances, the one that comes first by rows is preferred, as in the authors' code.
-
-    Args:
-        distances: Symmetric array `[words, words]`.
-        keep: Boolean array `[words]`. The words that the tree spans, such as all but punctuation. Defaults to `None`,
-            all words.
-
-    Returns:
-        List of pairs of words, from 0, the smaller one first.
-
-    Raises:
-        ValueError: If the distances are not a square.
-
-    Example:
-    ```python
-    distances = np.array([[0, 2, 1], [2, 0, 3], [1, 3, 0]])
-    keras_transfer.analysis.spanning_tree(distances)  # [(0, 2), (0, 1)]
-    ```
-
-    Source: Kruskal 1956.
     """
-    distances = np.asarray(distances)
-    is_square = distances.ndim == 2 and distances.shape[0] == distances.shape[1]
-    expect(is_square, "`distances` must be a square array [words, words].", shape=distances.shape)
     kept = np.arange(len(distances)) if keep is None else np.flatnonzero(keep)
     first, second = np.triu_indices(len(kept), 1)
     order = np.argsort(distances[kept[first], kept[second]], kind="stable")
     group, edges = list(range(len(distances))), []
-    members = {word: [word] for word in group}
     for i, j in zip(kept[first[order]].tolist(), kept[second[order]].tolist()):
-        one, other = group[i], group[j]
-        if one != other:
+        if group[i] != group[j]:
             edges.append((i, j))
-            for word in members[other]:
-                group[word] = one
-            members[one] += members.pop(other)
-            if len(edges) == len(kept) - 1:
-                break
+            group = [group[i] if each == group[j] else each for each in group]
     return edges
 
 
@@ -128,7 +74,7 @@ def uuas(distances: Sequence, heads: Sequence[Sequence[int]], keep: Sequence | N
         Float between 0 and 1.
 
     Raises:
-        ValueError: If there are not as many distances as trees, or if the heads of a sentence are not a tree.
+        ValueError: If distances and trees differ in their numbers, or if the heads of a sentence are not a tree.
 
     Example:
     ```python
@@ -138,36 +84,13 @@ def uuas(distances: Sequence, heads: Sequence[Sequence[int]], keep: Sequence | N
 
     Source: Hewitt and Manning 2019. https://aclanthology.org/N19-1419
     """
-    rule = "There must be as many distances as trees."
-    expect(len(distances) == len(heads), rule, distances=len(distances), heads=len(heads))
+    sizes = [np.shape(each) for each in distances]
+    expected = [(len(own), len(own)) for own in heads]
+    expect(sizes == expected, "Each tree needs distances `[words, words]`.", distances=sizes, trees=expected)
     right = total = 0
-    for found, own, kept in zip(distances, heads, keep or [None] * len(heads)):
+    for sentence, (found, own, kept) in enumerate(zip(distances, heads, keep or [None] * len(heads))):
+        check_heads(own, f"`heads`, sentence {sentence}")
         edges = set(spanning_tree(tree_distances(own), kept))
-        right += len(edges & set(spanning_tree(found, kept)))
+        right += len(edges & set(spanning_tree(np.asarray(found), kept)))
         total += len(edges)
     return right / max(total, 1)
-
-
-def rank_correlations(values, others):
-    """Returns Spearman's correlation of each row of two arrays [rows, values], NaN where all values are equal."""
-
-    def ranks(rows):
-        above = rows[:, :, None] > rows[:, None]
-        found = above.sum(axis=2) + (rows[:, :, None] == rows[:, None]).sum(axis=2) / 2
-        return found - found.mean(axis=1, keepdims=True)
-
-    first, second = ranks(np.asarray(values)), ranks(np.asarray(others))
-    with np.errstate(invalid="ignore"):
-        return (first * second).sum(axis=1) / np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-
-
-def check_trees(trees, name):
-    """Raises a `ValueError` unless each sentence of an argument has a tree of as many words."""
-    sizes = {field: len(column) for field, column in zip(trees._fields, trees)}
-    expect(len(set(sizes.values())) == 1, f"The columns of `{name}` must have the same length.", **sizes)
-    for sentence, columns in enumerate(zip(*trees)):
-        where = f"`{name}`, sentence {sentence}"
-        sizes = {field: len(column) for field, column in zip(trees._fields, columns)}
-        rule = "A sentence must have a head, a relation and a tag for each word."
-        expect(len(set(sizes.values())) == 1, rule, where=where, **sizes)
-        check_heads(columns[1], where)

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from keras import ops
 from scipy.sparse.csgraph import shortest_path
-from scipy.stats import spearmanr
 
-from keras_transfer.analysis import StructuralProbe, StructuralSweep, spanning_tree, tree_depths, tree_distances, uuas
-from keras_transfer.analysis.probing.structural_probe import SquaredLengths, TreeLoss
-from keras_transfer.analysis.probing.trees import rank_correlations
+from keras_transfer.analysis import StructuralProbe, StructuralSweep, uuas
+from keras_transfer.analysis.probing.structural_probe import SquaredLengths, sentence_errors
+from keras_transfer.analysis.probing.trees import spanning_tree, tree_depths, tree_distances
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.datasets import Trees, read_trees
 from keras_transfer.encoders import WordVectorEncoder
@@ -73,12 +72,6 @@ def test_the_attachment_score_is_that_of_the_authors(authors):
     assert uuas([tree_distances(own) for own in heads], heads) == 1.0
 
 
-def test_rank_correlations_are_those_of_scipy():
-    first, second = np.random.default_rng(0).integers(0, 5, (2, 6, 8))
-    expected = [spearmanr(*rows).statistic for rows in zip(first, second)]
-    np.testing.assert_allclose(rank_correlations(first, second), expected, atol=1e-12)
-
-
 # === The probe ===
 
 
@@ -86,19 +79,19 @@ def test_rank_correlations_are_those_of_scipy():
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_loss_and_gradient_are_those_of_the_authors(authors, kind):
     inputs = keras.Input((None, 6))
-    layer = SquaredLengths(kind, rank=4, seeds=2, scale=2.0)
-    model = keras.Model(inputs, layer(inputs))
+    layer = SquaredLengths(kind, rank=4, seeds=2, scales=[2.0])
+    model = keras.Model(inputs, layer([inputs]))
     start = np.stack([authors[f"{kind}_kernel"] / 2] * 2)
-    layer.kernel.assign(start)
+    layer.set_weights([start])
     labels = authors[f"{kind}_labels"]
     found = model.predict_on_batch(authors["vectors"])
-    np.testing.assert_allclose(found, np.stack([authors[f"{kind}_predicted"]] * 2, axis=1), atol=1e-5)
-    errors = ops.convert_to_numpy(TreeLoss().of_probes(labels, ops.convert_to_tensor(found)))
-    np.testing.assert_allclose(errors.mean(axis=0), authors[f"{kind}_loss"], rtol=1e-6)
-    model.compile(keras.optimizers.SGD(1.0), TreeLoss())
+    np.testing.assert_allclose(found, np.stack([authors[f"{kind}_predicted"]] * 2, axis=1)[:, None], atol=1e-5)
+    errors = ops.convert_to_numpy(sentence_errors(labels, ops.convert_to_tensor(found)))
+    np.testing.assert_allclose(errors.mean(axis=0), [[authors[f"{kind}_loss"]] * 2], rtol=1e-6)
+    model.compile(keras.optimizers.SGD(1.0), lambda *both: ops.sum(sentence_errors(*both), axis=(1, 2)))
     loss = model.train_on_batch(authors["vectors"], labels)
     np.testing.assert_allclose(loss, 2 * authors[f"{kind}_loss"], rtol=1e-6)
-    gradient = start - ops.convert_to_numpy(layer.kernel)  # That of vectors that are twice as long.
+    gradient = start - layer.get_weights()[0]  # That of vectors that are twice as long.
     np.testing.assert_allclose(gradient, np.stack([authors[f"{kind}_gradient"] * 2] * 2), atol=1e-5)
 
 
@@ -219,18 +212,28 @@ def test_figures_show_layers_lengths_and_a_tree_with_any_words():
 
 TREES = of_tokens()
 ONE = Trees([["a", "b"]], [[2, 0]], [["x", "x"]], [["X", "X"]])
+NO_TREES = [
+    ([0, 0], "`validation`, sentence 0: A sentence must have one root ... Received: roots=[1, 2]"),
+    ([2, 1], "`validation`, sentence 0: A sentence must have one root ... Received: roots=[]"),
+    ([0, 2], "`validation`, sentence 0: ... without a cycle. Received: words=[2]"),
+    ([0, 3], "`validation`, sentence 0: A head must be the number of a word ... 1 to 2 ... Received: head=3"),
+]
+
+
+def probe_with(heads):
+    StructuralProbe().sweep(classifier(), TREES, ONE._replace(heads=[heads]))
+
+
 test_a_mistake_is_one_clear_error = check_errors(
-    (lambda: tree_distances([0, 0]), "`heads`: A sentence must have one root ... Received: roots=[1, 2]"),
-    (lambda: tree_depths([2, 1]), "`heads`: A sentence must have one root"),
-    (lambda: tree_depths([0, 3, 2]), "without a cycle. Received: words=[2, 3]"),
-    (lambda: spanning_tree(np.zeros((2, 3))), "must be a square array [words, words]. Received: shape=(2, 3)"),
-    (lambda: uuas([np.zeros((1, 1))], []), "as many distances as trees. Received: distances=1, heads=0"),
-    (lambda: StructuralProbe(rank=17).sweep(classifier(), TREES, verbose=0), "at most ... 16. Received: rank=17"),
-    (lambda: StructuralProbe().sweep(classifier(), TREES.words), "`train` must be `datasets.Trees`"),
     (
-        lambda: StructuralProbe().sweep(classifier(), TREES, ONE._replace(heads=[[0, 0]])),
-        "`validation`, sentence 0: A sentence must have one root",
+        lambda: uuas([np.zeros((2, 2)), np.zeros((2, 3))], [[0, 1], [0, 1]]),
+        "needs distances `[words, words]`. Received: distances=[(2, 2), (2, 3)], trees=[(2, 2), (2, 2)]",
     ),
+    (lambda: uuas([np.zeros((1, 1))], []), "Received: distances=[(1, 1)], trees=[]"),
+    (lambda: uuas([np.zeros((2, 2))], [[2, 1]]), "`heads`, sentence 0: A sentence must have one root"),
+    *((lambda heads=heads: probe_with(heads), message) for heads, message in NO_TREES),
+    (lambda: StructuralProbe().sweep(classifier(), TREES.words), "`train` must be `datasets.Trees`"),
+    (lambda: StructuralProbe().sweep(classifier(), Trees([], [], [], [])), "`train` must have at least one sentence"),
     (
         lambda: StructuralProbe().sweep(classifier(), TREES, ONE._replace(tags=[["X"]])),
         "`validation`, sentence 0: A sentence must have a head, a relation and a tag ... relations=2, tags=1",
@@ -239,7 +242,10 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: StructuralProbe().sweep(classifier(), TREES, TREES, ONE._replace(heads=[])),
         "The columns of `test` must have the same length. Received: words=1, heads=0",
     ),
-    (lambda: StructuralProbe().sweep(classifier(), TREES, skip=["X", "PUNCT"]), "`skip` must leave some words"),
+    (
+        lambda: StructuralProbe().sweep(classifier(), TREES, ONE, skip=["X"]),
+        "`skip` must leave at least two words of a sentence of `validation` ... most=0",
+    ),
     (
         lambda: StructuralProbe(rank=2).sweep(classifier(), ONE, verbose=0),
         "must have sentences that are read as one row. Received: without=['train']",
