@@ -20,11 +20,6 @@ from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks import Task, TextClassifier, TokenClassifier, count_rows, take_rows
 
 _PARTS = {"heads": "head", "neurons": "neuron", "layers": None}
-_WHICH = Rule(
-    'a dict from layers to lists of heads or neurons, or for `part="layers"` a list of layers',
-    lambda value: isinstance(value, (Mapping, list, tuple)) and len(value) > 0,
-    (3, "all", [], {}),
-)
 _METRIC = '"log_likelihood", or a function of the task, `x` and `y`'
 _ROWS = 32  # Number of texts whose heads are recorded at once.
 
@@ -42,8 +37,10 @@ class Ablation(Result):
     title = "Ablation"
 
     def __init__(self, rows, part, baseline, notes):
-        self.rows, self.baseline, self._part, self._lines = rows, baseline, part, notes
+        self.rows, self.baseline, self.notes = rows, baseline, notes
         self.index = ("layer",) if part == "layers" else ("layer", _PARTS[part])
+        values = {"score": ".4f", "change": "+.4f", "95% interval": (("low", "high"), "+.4f")}
+        self.columns = dict.fromkeys(self.index, "") | ({"importance": ".3g"} if baseline is None else values)
 
     def plot(self) -> Any:
         """Plots the changes, or the importance: of heads as a picture with a layer in each line, of others as points.
@@ -56,7 +53,7 @@ class Ablation(Result):
         """
         name = "importance" if self.baseline is None else "change"
         values = np.array([row[name] for row in self.rows])
-        if self._part == "heads":
+        if "head" in self.index:
             layers, heads = (np.array([row[key] for row in self.rows]) for key in self.index)
             grid = np.full((layers.max() + 1, heads.max() + 1), np.nan)
             grid[layers, heads] = values
@@ -66,36 +63,22 @@ class Ablation(Result):
             axes.set(xlabel="head", ylabel="layer", xticks=range(grid.shape[1]), yticks=range(grid.shape[0]))
             axes.figure.colorbar(image, ax=axes, label=name)
             return axes.figure
-        axes, places = new_axes(), np.arange(len(values))
-        if self.baseline is None:
-            axes.plot(places, values, "o", markersize=3, color=BLUE)
-        else:
+        axes, places, limits = new_axes(), range(len(values)), None
+        if self.baseline is not None:
             limits = [[abs(row[key] - row["change"]) for row in self.rows] for key in ("low", "high")]
-            axes.errorbar(places, values, yerr=limits, fmt="o", markersize=4, color=BLUE)
+        axes.errorbar(places, values, yerr=limits, fmt="o", markersize=4, color=BLUE)
         axes.axhline(0, color=GREY, linestyle="--")
-        labels = [".".join(str(row[key]) for key in self.index) for row in self.rows]
-        shown = places[:: -(-len(places) // 24)]
         axes.set(xlabel=" and ".join(self.index), ylabel=name)
-        axes.set_xticks(shown, [labels[place] for place in shown], rotation=90 if len(self.index) == 2 else 0)
+        shown = places[:: -(-len(places) // 24)]
+        labels = [".".join(str(self.rows[place][key]) for key in self.index) for place in shown]
+        axes.set_xticks(shown, labels, rotation=90 * (len(self.index) - 1))
         return axes.figure
-
-    def _cells(self):
-        names = list(self.rows[0])
-        signs = {"score": ".4f", "importance": ".3g"}
-        return names, [
-            [str(row[name]) if name in self.index else f"{row[name]:{signs.get(name, '+.4f')}}" for name in names]
-            for row in self.rows
-        ]
-
-    def _notes(self):
-        return self._lines
 
 
 @expects(
     task=instance_of(Task, "a task, such as a `TextClassifier`"),
     part=one_of(*_PARTS),
     by=one_of("zero", "mean", "gradient"),
-    which=optional(_WHICH),
     metric=optional(Rule(_METRIC, lambda value: callable(value) or value == "log_likelihood", ("accuracy", 1))),
     samples=integer(2),
     seed=integer(0),
@@ -126,8 +109,8 @@ def ablate(
         part: String. `"heads"`, `"neurons"` or `"layers"`. Without a layer, its vectors are those below. In encoders
             that normalize after each sublayer, such as BERT, the norms of the layer remain. Defaults to `"heads"`.
         by: String. What takes the place of a part: `"zero"`, or `"mean"` for the mean output of a head over all tokens
-            of the texts, so that only what depends on the text is lost. `"gradient"` estimates the importance of heads
-            and neurons with `adaptation.head_importance`, in a single pass. Defaults to `"zero"`.
+            of the texts. `"gradient"` estimates the importance of heads and neurons with `adaptation.head_importance`,
+            in a single pass. Defaults to `"zero"`.
         which: Dict from layers to lists of heads or neurons, or a list of layers, all numbered from 0. Required for
             neurons unless `by="gradient"`. Defaults to `None`, all.
         metric: `"log_likelihood"`, for a classifier the natural logarithm of the probability of the label, which small
@@ -142,9 +125,9 @@ def ablate(
         An `Ablation`.
 
     Raises:
-        ValueError: If `x` is not in memory, if the task has another encoder, shared blocks, adapters or quantized
-            weights, if there is no such part, if `by` does not fit the part, if a mean cannot be added because the
-            layers have no biases, or if the task needs a `metric`.
+        ValueError: If `x` is not in memory or differs from `y` in length, if the task has another encoder, shared
+            blocks, adapters or quantized weights, if there is no such part, if `by` does not fit the part or the
+            encoder, or if the task needs labels or a `metric`.
 
     Example:
     ```python
@@ -155,67 +138,65 @@ def ablate(
 
     Source: Michel et al. 2019, https://arxiv.org/abs/1905.10650; means, https://arxiv.org/abs/2211.00593
     """
-    blocks = blocks_of(task)
+    blocks, kind = blocks_of(task), _PARTS[part]
     expect(task.reader.accepts(x), "`x` must be texts or sentences in memory.", x=type(x).__name__)
-    rule = 'Layers are ablated by "zero", and neurons by "zero" or "gradient".'
     fits = {"heads": True, "neurons": by != "mean", "layers": by == "zero"}
+    rule = 'Layers are ablated by "zero", and neurons by "zero" or "gradient".'
     expect(fits[part], rule, part=part, by=by)
-    biases = all(block.attention.output_dense.bias is not None for block in blocks)
-    expect(
-        by != "mean" or biases, 'The attention has no biases, to which means could be added. Use `by="zero"`.', by=by
-    )
-    places = _places(blocks, part, by, which)
+    rule = "There are too many neurons to leave out each of them. Pass `which={layer: [neuron]}`, or `by='gradient'`."
+    expect(part != "neurons" or which is not None or by == "gradient", rule, which=which)
+    places = _places(blocks, part, which)
     columns = task.reader.columns(x)
     total = count_rows(columns)
+    y = y if y is None or isinstance(y, (list, dict, tuple)) else np.asarray(y)
+    given = total if y is None else count_rows(y)
+    expect(given == total, "Each text must have a label.", texts=total, labels=given)
     drawn = np.sort(np.random.default_rng(seed).permutation(total)[:samples])
-    x, y = take_rows(columns, drawn), None if y is None else take_rows(_rows(y), drawn)
-    kind = _PARTS[part]
+    x, y, count = take_rows(columns, drawn), take_rows(y, drawn), len(drawn)
     if by == "gradient":
         values = getattr(head_importance(task, x, y, seed=seed), part)
         rows = [{"layer": layer, kind: own, "importance": float(values[layer][own])} for layer, own in places]
-        return Ablation(rows, part, None, [f"Mean of the absolute change of the loss of {len(drawn):,} texts."])
-    metric = metric if callable(metric) else _metric_of(task, metric)
-    means = _mean_heads(task, x) if by == "mean" else None
+        return Ablation(rows, part, None, [f"Mean of the absolute change of the loss of {count:,} texts."])
+    metric = metric if callable(metric) else _metric_of(task, metric, y)
+    means = _mean_heads(task, x) if by == "mean" else [None] * len(blocks)
 
     def score():
         values = np.asarray(metric(task, x, y), "float64")
         rule = "`metric` must return a number for each text."
-        expect(values.shape == (len(drawn),), rule, shape=values.shape, texts=len(drawn))
+        expect(values.shape == (count,), rule, shape=values.shape, texts=count)
         return values
 
     before, rows = score(), []
+    baseline = float(before.mean())
     bar = keras.utils.Progbar(len(places), verbose=1 if verbose == "auto" else verbose, unit_name=kind or "layer")
     for layer, own in places:
-        with _without(blocks[layer], part, own, None if means is None else means[layer]):
+        with _without(blocks[layer], part, own, means[layer]):
             change = score() - before
         low, high = bootstrap_interval(change, seed=seed)
         place = {"layer": layer} if kind is None else {"layer": layer, kind: own}
         mean = float(change.mean())
-        score_of = {"score": float(before.mean()) + mean, "change": mean, "low": float(low), "high": float(high)}
-        rows.append({**place, **score_of})
+        rows.append({**place, "score": baseline + mean, "change": mean, "low": float(low), "high": float(high)})
         bar.add(1)
-    notes = [f"{before.mean():.4f} with all {part}, {len(drawn):,} texts. low, high: 95% interval of the change."]
+    notes = [f"{baseline:.4f} with all {part}, {count:,} texts."]
     if part == "layers" and any(block.norm != "pre" for block in blocks):
         notes.append("The norms of a layer remain.")
-    return Ablation(rows, part, float(before.mean()), notes)
+    return Ablation(rows, part, baseline, notes)
 
 
-def _places(blocks, part, by, which):
+def _places(blocks, part, which):
     """Returns the parts as a list of layers and of the numbers of their heads or neurons, `None` for a whole layer."""
     counts = {
         "heads": [block.attention.num_heads for block in blocks],
         "neurons": [block.feed_forward.intermediate_dim for block in blocks],
         "layers": [1] * len(blocks),
     }[part]
-    rule = "There are too many neurons to leave out each of them. Pass `which={layer: [neuron]}`, or `by='gradient'`."
-    expect(part != "neurons" or which is not None or by == "gradient", rule, which=which)
     if which is None:
-        which = [*range(len(counts))] if part == "layers" else {layer: range(n) for layer, n in enumerate(counts)}
+        which = [*range(len(blocks))] if part == "layers" else {layer: range(n) for layer, n in enumerate(counts)}
     rule = "`which` must be a list of layers for `part='layers'`, and otherwise a dict from layers to lists."
-    expect(isinstance(which, Mapping) == (part != "layers"), rule, which=which)
+    expect(isinstance(which, (list, tuple) if part == "layers" else Mapping) and which, rule, which=which)
     found = []
     for layer in which:
-        expect(layer in range(len(counts)), f"Layers are numbered from 0 to {len(counts) - 1}.", layer=layer)
+        expect(layer in range(len(blocks)), f"Layers are numbered from 0 to {len(blocks) - 1}.", layer=layer)
         own = which[layer] if isinstance(which, Mapping) else [None]
         wrong = [one for one in own if one is not None and one not in range(counts[layer])]
         expect(not wrong, f"The {part} of layer {layer} are numbered from 0 to {counts[layer] - 1}.", **{part: wrong})
@@ -224,56 +205,57 @@ def _places(blocks, part, by, which):
 
 
 @contextlib.contextmanager
-def _without(block, part, own, means=None):
+def _without(block, part, own, means):
     """A context in which a block does not have a head or neuron, or changes nothing. Its weights are put back."""
     attention, outer = block.attention.output_dense, block.feed_forward.outer
-    changed = {"heads": [attention.kernel], "neurons": [outer.kernel], "layers": [*attention.weights, *outer.weights]}
-    weights = [*changed[part], *([] if means is None else [attention.bias])]
-    before = [ops.convert_to_numpy(weight).copy() for weight in weights]
-    size = {"heads": block.attention.head_dim, "neurons": 1}.get(part)
-    rows = slice(None) if size is None else slice(own * size, (own + 1) * size)
+    weights = {"heads": attention.weights, "neurons": [outer.kernel], "layers": [*attention.weights, *outer.weights]}
+    before = [ops.convert_to_numpy(weight).copy() for weight in weights[part]]
     after = [value.copy() for value in before]
-    for value in after[: len(changed[part])]:
-        value[rows] = 0
-    if means is not None:
-        after[1] = after[1] + (means[rows] @ before[0][rows].astype("float64")).astype(after[1].dtype)
+    if part == "layers":
+        after = [np.zeros_like(value) for value in before]
+    else:
+        size = block.attention.head_dim if part == "heads" else 1
+        rows = slice(own * size, (own + 1) * size)
+        after[0][rows] = 0
+        if means is not None:
+            after[1] += (means[rows] @ before[0][rows].astype("float64")).astype(after[1].dtype)
     try:
-        for weight, value in zip(weights, after):
+        for weight, value in zip(weights[part], after):
             weight.assign(value)
         yield
     finally:
-        for weight, value in zip(weights, before):
+        for weight, value in zip(weights[part], before):
             weight.assign(value)
 
 
 def _mean_heads(task, x):
     """Returns the mean outputs of the heads of each block over the tokens of texts, as arrays `[heads * head_dim]`."""
+    rule = 'The attention has no biases, to which means could be added. Use `by="zero"`.'
+    biases = [block.attention.output_dense.use_bias for block in task.encoder.blocks]
+    expect(all(biases), rule, use_bias=biases)
     inputs = {name: np.asarray(values) for name, values in task.reader.inputs(x).items()}
     rule = '`by="mean"` requires a task that encodes a text or a pair as one row. Use `by="zero"`.'
     expect(set(task.encoder.input) <= set(inputs), rule, inputs=list(inputs))
-    sums, total = [0] * len(task.encoder.blocks), 0
+    sums: list[Any] = [0] * len(task.encoder.blocks)
     for start in range(0, len(inputs["padding_mask"]), _ROWS):
         batch = {name: ops.convert_to_tensor(values[start : start + _ROWS]) for name, values in inputs.items()}
         heads: list = []
         task.encoder.attention_weights(select_inputs(batch, task.encoder.input), heads)
         mask = ops.convert_to_numpy(batch["padding_mask"]) != 0
-        for layer, values in enumerate(heads):
-            sums[layer] = sums[layer] + ops.convert_to_numpy(values)[mask].sum(axis=0, dtype="float64")
-        total += mask.sum()
-    return [each / total for each in sums]
+        sums = [total + ops.convert_to_numpy(own)[mask].sum(axis=0, dtype="float64") for total, own in zip(sums, heads)]
+    return [total / (inputs["padding_mask"] != 0).sum() for total in sums]
 
 
-def _rows(y):
-    return y if isinstance(y, (list, dict, tuple)) else np.asarray(y)
-
-
-def _metric_of(task, name):
+def _metric_of(task, name, y):
     """Returns a metric of a task, given its name, `None` for the default."""
     if isinstance(task, TextClassifier) and task.labels.one_of:
-        return functools.partial(_score_labels, in_logs=name is not None)
-    rule = "Pass as `metric` a function of the task, `x` and `y` that returns the score of each text."
-    expect(isinstance(task, TokenClassifier) and name is None, rule, task=type(task).__name__)
-    return _fraction_right
+        metric: Callable = functools.partial(_score_labels, in_logs=name is not None)
+    else:
+        rule = "Pass as `metric` a function of the task, `x` and `y` that returns the score of each text."
+        expect(isinstance(task, TokenClassifier) and name is None, rule, task=type(task).__name__)
+        metric = _fraction_right
+    expect(y is not None, "The metric needs labels. Pass `y`, or a `metric` of your own.", y=y)
+    return metric
 
 
 def _score_labels(task, x, y, in_logs):
@@ -286,7 +268,9 @@ def _score_labels(task, x, y, in_logs):
 
 def _fraction_right(task, x, y):
     found = []
-    for words, labels in zip(task.predict_words(x), y):
+    for place, (words, labels) in enumerate(zip(task.predict_words(x), y)):
+        rule = "Each sentence must have a word, and as many labels as words."
+        expect(len(words) == len(labels) > 0, rule, sentence=place, words=len(words), labels=len(labels))
         names = [label if isinstance(label, str) else task.label_names[label] for label in labels]
         found.append(np.mean([name == given for (_, name), given in zip(words, names)]))
     return np.array(found)

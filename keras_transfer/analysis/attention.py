@@ -11,9 +11,8 @@ from keras import ops
 from keras_transfer.analysis import page
 from keras_transfer.analysis.attention_view import heads_view, model_view
 from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.tables import Table
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import FRACTION, expect, expects, integer, one_of
+from keras_transfer.core.expect import FRACTION, expect, expects, one_of
 from keras_transfer.core.plots import BLUE, new_axes
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
 from keras_transfer.tasks import Task
@@ -36,10 +35,13 @@ class HeadStatistics(Result):
 
     title = "Attention heads"
     index = ("layer", "head")
+    columns = {"layer": "", "head": "", **dict.fromkeys(_MEASURES, ".3g")}
 
     def __init__(self, rows, tokens, texts):
-        self.rows, self._counts = rows, (tokens, texts)
+        self.rows = rows
+        self.notes = [f"Means over {tokens:,} tokens of {texts:,} texts. entropy in bits, distance in tokens."]
 
+    @expects(name=one_of(*_MEASURES))
     def plot(self, name: str = "entropy") -> Any:
         """Plots a statistic of all heads by layer.
 
@@ -54,19 +56,11 @@ class HeadStatistics(Result):
             ImportError: If matplotlib is not installed.
             ValueError: If `name` is unknown.
         """
-        one_of(*_MEASURES).check("name", name)
-        axes = new_axes()
-        layers, values = zip(*((row["layer"], row[name]) for row in self.rows if row[name] is not None))
+        axes, layers = new_axes(), [row["layer"] for row in self.rows]
+        values = [np.nan if row[name] is None else row[name] for row in self.rows]
         axes.plot(layers, values, "o", markersize=5, alpha=0.6, color=BLUE)
         axes.set(xlabel="layer", ylabel=f"{name} of each head", xticks=sorted(set(layers)), ylim=(0, None))
         return axes.figure
-
-    def _cells(self):
-        names = [*self.index, *_MEASURES]
-        return names, [["" if row[n] is None else f"{row[n]:.3g}" for n in names] for row in self.rows]
-
-    def _notes(self):
-        return ["Means over {:,} tokens of {:,} texts. entropy in bits, distance in tokens.".format(*self._counts)]
 
 
 @dataclasses.dataclass(repr=False)
@@ -108,16 +102,7 @@ class AttentionWeights:
         return f"AttentionWeights({shown}; tokens: {' '.join(self.tokens[0]):.80})"
 
     def _repr_html_(self):
-        kind = self._kind(None)
-        matrix, queries, keys = self._matrix(kind, 0, -1, None)
-        colors = {
-            (i, j + 1): f"background: rgba(0, 114, 178, {weight:.2f})"
-            for i, weights in enumerate(matrix)
-            for j, weight in enumerate(weights)
-        }
-        rows = [[query, *(f"{weight:.2f}" for weight in weights)] for query, weights in zip(queries, matrix)]
-        note = f"Row 0, the last layer, and the mean of all heads. `plot` and `matrix` show the others. {self!r}"
-        return page.section(Table(f"Attention: {kind}", ["", *keys], rows, note), colors=colors)
+        return self._view("model", None, 0)
 
     def matrix(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> np.ndarray:
         """Returns the weights of one row as a matrix without padding.
@@ -135,7 +120,7 @@ class AttentionWeights:
         Raises:
             ValueError: If there is no such kind, row, layer or head.
         """
-        return self._matrix(self._kind(kind), row, layer, head)[0]
+        return self._matrix(kind, row, layer, head)[0]
 
     def plot(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> Any:
         """Plots the matrix of one row: a query in each line, a key in each column.
@@ -156,12 +141,11 @@ class AttentionWeights:
             ImportError: If matplotlib is not installed.
             ValueError: If there is no such kind, row, layer or head.
         """
-        kind = self._kind(kind)
         matrix, queries, keys = self._matrix(kind, row, layer, head)
         axes = new_axes(1.6 + 0.36 * len(keys), 1.2 + 0.3 * len(queries))
         image = axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(keys)), keys, rotation=90)
-        axes.set_yticks(range(len(queries)), queries)
+        axes.set_xticks(range(len(keys)), keys, rotation=90, parse_math=False)
+        axes.set_yticks(range(len(queries)), queries, parse_math=False)
         axes.xaxis.tick_top()
         axes.figure.colorbar(image, ax=axes)
         return axes.figure
@@ -182,13 +166,12 @@ class AttentionWeights:
 
         Source: Clark et al. 2019, section 3. https://arxiv.org/abs/1906.04341
         """
-        self._check_self_attention(kind)
+        kind = self._kind(kind, without="cross")
         separators = self.separators if kind == "encoder" else None
         counts = [len(tokens) for tokens in getattr(self, _AXES[kind][0])]
-        total, rows = sum(counts), []
-        known = dict.fromkeys(_MEASURES, total)
-        known |= {"previous": total - len(counts), "next": total - len(counts)}
-        known["separators"] = 0 if separators is None else total
+        total = sum(counts)
+        known = {**dict.fromkeys(_MEASURES, total), "previous": total - len(counts), "next": total - len(counts)}
+        known["separators"], rows = 0 if separators is None else total, []
         for layer in range(len(getattr(self, kind))):
             sums = sum(
                 _sums(self._heads(kind, row, layer)[0], count, separators[row] if separators else [])
@@ -199,7 +182,7 @@ class AttentionWeights:
                 rows.append({"layer": layer, "head": head, **means})
         return HeadStatistics(rows, total, len(counts))
 
-    @expects(row=integer(), residual=FRACTION)
+    @expects(residual=FRACTION)
     def rollout(self, row: int = 0, *, kind: str = "encoder", residual: float = 0.5) -> np.ndarray:
         """Returns how much of each token's input reaches each vector of each layer, if attention were all that mixes.
 
@@ -220,17 +203,16 @@ class AttentionWeights:
 
         Source: Abnar and Zuidema 2020. https://arxiv.org/abs/2005.00928
         """
-        self._check_self_attention(kind)
+        kind = self._kind(kind, without="cross")
         found = []
         for layer in range(len(getattr(self, kind))):
             matrix, queries, _ = self._matrix(kind, row, layer, None)
-            matrix = np.asarray(matrix[-len(queries) :, -len(queries) :], "float64")
+            matrix = np.asarray(matrix[:, -len(queries) :], "float64")  # Without the keys of a prefix.
             matrix = residual * np.eye(len(matrix)) + (1 - residual) * matrix
             matrix /= matrix.sum(axis=1, keepdims=True)
             found.append(matrix @ found[-1] if found else matrix)
         return np.stack(found)
 
-    @expects(row=integer(), view=one_of(*_VIEWS))
     def to_html(
         self, path: str | pathlib.Path, view: str = "heads", *, kind: str | None = None, row: int = 0
     ) -> pathlib.Path:
@@ -253,26 +235,26 @@ class AttentionWeights:
 
         Source: Vig 2019, the two views of BertViz. https://arxiv.org/abs/1906.05714
         """
-        kind = self._kind(kind)
-        return page.write(path, f"Attention: {kind}", self._view(view, kind, row))
+        one_of(*_VIEWS).check("view", view)
+        return page.write(path, f"Attention: {self._kind(kind)}", self._view(view, kind, row))
 
     def _view(self, view, kind, row):
+        """Returns the weights of all heads for one row as HTML."""
+        kind = self._kind(kind)
         layers = [self._heads(kind, row, layer) for layer in range(len(getattr(self, kind)))]
         return _VIEWS[view]([weights for weights, *_ in layers], *layers[0][1:])
 
-    def _check_self_attention(self, kind):
-        one_of(*(name for name in ("encoder", "decoder") if getattr(self, name) is not None)).check("kind", kind)
-
-    def _kind(self, kind):
-        kinds = [name for name in _AXES if getattr(self, name) is not None]
+    def _kind(self, kind, without=None):
+        """Returns the kind of attention that is meant."""
+        kinds = [name for name in _AXES if getattr(self, name) is not None and name != without]
         if kind is None:
-            return kinds[-1] if "cross" in kinds else "encoder"
+            return "cross" if "cross" in kinds else "encoder"
         one_of(*kinds).check("kind", kind)
         return kind
 
     def _matrix(self, kind, row, layer, head):
         """Returns the weights of one row, and the names of its queries and keys."""
-        weights, *names = self._heads(kind, row, layer)
+        weights, *names = self._heads(self._kind(kind), row, layer)
         _check_place("head", len(weights), head)
         return weights.mean(axis=0) if head is None else weights[head], *names
 
@@ -282,9 +264,8 @@ class AttentionWeights:
         _check_place("row", len(self.tokens), row)
         _check_place("layer", len(layers), layer)
         weights, names = layers[layer][row], []
-        for axis, tokens in enumerate(_AXES[kind], 1):
-            tokens, most = getattr(self, tokens), max(len(each) for each in getattr(self, tokens))
-            added = weights.shape[axis] - most  # Adapters such as a prefix add keys.
+        for size, tokens in zip(weights.shape[1:], (getattr(self, name) for name in _AXES[kind])):
+            added = size - max(map(len, tokens))  # Adapters such as a prefix add keys.
             names.append(["+"] * added + tokens[row])
         return weights[:, : len(names[0]), : len(names[1])], *names
 

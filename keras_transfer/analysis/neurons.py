@@ -1,5 +1,6 @@
 """Single dimensions of hidden states: which of them carry a label, and how high one of them is in each word."""
 
+import itertools
 import pathlib
 from typing import Any
 
@@ -36,10 +37,12 @@ class NeuronRanking(Result):
 
     title = "Neurons"
     index = ("neurons",)
+    columns = {"neurons": "", "top": ".3f", "95% interval": (("low", "high"), ".3f"), "random": ".3f", "bottom": ".3f"}
 
     def __init__(self, rows, order, weights, label_names, baseline, count):
         self.rows, self.order, self.weights, self.label_names = rows, order, weights, label_names
-        self.baseline, self._count = baseline, count
+        self.baseline, first = baseline, ", ".join(f"{name}.{unit}" for name, unit in order[:5])
+        self.notes = [f"Accuracy on {count:,} held-out items. Most frequent label: {baseline:.3f}. First: {first}."]
 
     def plot(self) -> Any:
         """Plots the accuracy of the probe by the number of neurons that it sees.
@@ -50,31 +53,14 @@ class NeuronRanking(Result):
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        axes, places = new_axes(), [row["neurons"] for row in self.rows]
+        axes, columns = new_axes(), {name: [row[name] for row in self.rows] for name in self.rows[0]}
         for name, style in zip(("top", "random", "bottom"), STYLES):
-            values: Any = [row[name] for row in self.rows]
-            axes.plot(places, values, label=name, markersize=4, **style)
-        axes.fill_between(
-            places, *([row[name] for row in self.rows] for name in ("low", "high")), color=BLUE, alpha=0.15
-        )
+            axes.plot(columns["neurons"], columns[name], label=name, markersize=4, **style)
+        axes.fill_between(columns["neurons"], columns["low"], columns["high"], color=BLUE, alpha=0.15)
         axes.axhline(self.baseline, color=STYLES[2]["color"], linewidth=0.8)
         axes.set(xlabel="neurons that the probe sees, line: most frequent label", ylabel="accuracy", xscale="log")
         axes.legend(frameon=False)
         return axes.figure
-
-    def _cells(self):
-        shown = [
-            [f"{row['neurons']:,}", f"{row['top']:.3f}", f"[{row['low']:.3f}, {row['high']:.3f}]"]
-            + [f"{row[name]:.3f}" for name in ("random", "bottom")]
-            for row in self.rows
-        ]
-        return ["neurons", "top", "95% interval", "random", "bottom"], shown
-
-    def _notes(self):
-        first = ", ".join(f"{name}.{number}" for name, number in self.order[:5])
-        return [
-            f"Accuracy on {self._count:,} held-out items. Most frequent label: {self.baseline:.3f}. First: {first}."
-        ]
 
 
 @expects(l1=number(0), l2=number(0), seed=integer(0))
@@ -130,60 +116,54 @@ def rank_neurons(
     part = part_of("token" if is_sentences(x) else "sentence", (x, y), "x")
     rule = "There must be at least 5 sentences or texts, one of which is held out."
     expect(part.count >= 5, rule, rows=part.count)
-    label_names, labels = np.unique(part.labels, return_inverse=True)
+    label_names, labels = np.unique(np.ravel(part.labels), return_inverse=True)
     expect(len(label_names) > 1, "There must be at least 2 labels.", labels=label_names.tolist())
     layers = None if layer is None else [layer]
     states = hidden_states(model, x, preprocessor=preprocessor, layers=layers, verbose=verbose)
-    neurons = [(name, number) for name, width in states.widths.items() for number in range(width)]
-
-    def read(items):
-        return np.concatenate([*states.flat(items).values()], axis=1)
-
     held_out = np.random.default_rng(seed).permutation(part.count)[: part.count // 5]
     is_test = np.isin(part.sentences, held_out)
     train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
     known = Items(states, train, labels[train], part.sentences[train], keys=train, texts=part.texts)
     mean, scale = (np.concatenate(each) for each in known.statistics())
-    kernel, bias = _elastic_net(read, train, labels, len(label_names), (mean, scale), (l1, l2), seed)
+
+    def read(items):
+        return (np.concatenate([*states.flat(items).values()], axis=1) - mean) * scale
+
+    kernel, bias = _elastic_net(read, train, labels, (l1, l2), seed)
     order = _by_share(kernel)
     shuffled = np.random.default_rng(seed).permutation(len(order))
-    masks = {}  # The neurons that the probe sees, by their number and kind.
-    for count in sorted({max(1, round(share * len(order))) for share in _SHARES}):
-        for kind, kept in (("top", order[:count]), ("random", shuffled[:count]), ("bottom", order[-count:])):
-            masks[count, kind] = np.isin(np.arange(len(order)), kept)
-    hits = {key: np.empty(len(test)) for key in masks}
+    counts = sorted({max(1, round(share * len(order))) for share in _SHARES})
+    hits = np.empty((len(test), len(counts), 3))
     for start in range(0, len(test), _READ):
         items = test[start : start + _READ]
-        vectors = (read(items) - mean) * scale
-        for key, mask in masks.items():
-            answers = (vectors[:, mask] @ kernel[mask] + bias).argmax(axis=1)
-            hits[key][start : start + _READ] = answers == labels[items]
-    table, groups = [], np.unique(part.sentences[test], return_inverse=True)[1]
-    for count in dict.fromkeys(count for count, _ in masks):
-        low, high = bootstrap_interval(hits[count, "top"], groups, seed=seed)
-        means = {kind: float(hits[count, kind].mean()) for kind in ("top", "random", "bottom")}
-        table.append({"neurons": count, **means, "low": float(low), "high": float(high)})
-    frequent = np.bincount(labels[train]).argmax()
-    baseline = float(np.mean(labels[test] == frequent))
+        vectors = read(items)
+        for place, count in enumerate(counts):
+            for kind, kept in enumerate((order[:count], shuffled[:count], order[-count:])):
+                answers = (vectors[:, kept] @ kernel[kept] + bias).argmax(axis=1)
+                hits[start : start + _READ, place, kind] = answers == labels[items]
+    groups = np.unique(part.sentences[test], return_inverse=True)[1]
+    limits = bootstrap_interval(hits[:, :, 0], groups, seed=seed)
+    columns = (counts, *hits.mean(axis=0).T.tolist(), *(each.tolist() for each in limits))
+    rows = [dict(zip(("neurons", "top", "random", "bottom", "low", "high"), row)) for row in zip(*columns)]
+    baseline = float(np.mean(labels[test] == np.bincount(labels[train]).argmax()))
+    neurons = [(name, unit) for name, width in states.widths.items() for unit in range(width)]
     names = [neurons[place] for place in order]
-    return NeuronRanking(table, names, kernel[order], label_names.tolist(), baseline, len(test))
+    return NeuronRanking(rows, names, kernel[order], label_names.tolist(), baseline, len(test))
 
 
-def _elastic_net(read, items, labels, classes, statistics, penalties, seed):
+def _elastic_net(read, items, labels, penalties, seed):
     """Trains a linear probe, and returns its kernel and bias as arrays."""
-    mean, scale = statistics
     size = min(_ITEMS, len(items))
     epochs = max(_EPOCHS, -(-_STEPS * size // len(items)))
     options = {"kernel_initializer": "zeros", "kernel_regularizer": keras.regularizers.L1L2(*penalties)}
-    dense = keras.layers.Dense(classes, dtype="float32", **options)
-    probe = keras.Sequential([keras.Input((len(mean),)), dense])
+    probe = keras.Sequential([keras.layers.Dense(int(labels.max()) + 1, dtype="float32", **options)])
     schedule = keras.optimizers.schedules.CosineDecay(1e-2, epochs * -(-len(items) // size))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     probe.compile(keras.optimizers.Adam(schedule), loss, jit_compile=False)
     for epoch in range(epochs):
         for places, weights in blocks(len(items), size, seed, epoch):
             own = items[places]
-            probe.train_on_batch((read(own) - mean) * scale, labels[own], weights)
+            probe.train_on_batch(read(own), labels[own], weights)
     return probe.get_weights()
 
 
@@ -207,6 +187,7 @@ class UnitActivations(Result):
     """
 
     index = ("text",)
+    columns = {"text": "", "mean": ".3f", "highest": ".3f", "word": ""}
 
     def __init__(self, words, values, layer, unit):
         self.words, self.values, self.title = words, values, f"Neuron {unit} of the layer {layer}"
@@ -232,10 +213,9 @@ class UnitActivations(Result):
         labels = np.asarray([""] * len(means) if labels is None else labels)
         expect(len(labels) == len(means), "There must be a label for each text.", labels=len(labels), texts=len(means))
         axes, bins = new_axes(), np.histogram_bin_edges(means, bins=min(30, max(5, len(means) // 4)))
-        for label, style in zip(np.unique(labels), STYLES):
-            own = means[labels == label]
+        for label, style in zip(np.unique(labels), itertools.cycle(STYLES)):
             options = {name: style[name] for name in ("color", "linestyle")}
-            axes.hist(own, bins, histtype="step", label=str(label), **options)
+            axes.hist(means[labels == label], bins, histtype="step", label=str(label), **options)
         axes.set(xlabel=f"mean of {self.title.lower()}", ylabel="texts")
         if len(set(labels.tolist())) > 1:
             axes.legend(frameon=False)
@@ -264,10 +244,6 @@ class UnitActivations(Result):
             colors = [f"color-mix(in srgb, {color} {share:.0f}%, transparent)" for color, share in shades]
             parts.append(page.text_spans(words, colors, [f"{value:.3f}" for value in values]))
         return "\n".join(parts)
-
-    def _cells(self):
-        rows = [[str(row["text"]), f"{row['mean']:.3f}", f"{row['highest']:.3f}", row["word"]] for row in self.rows]
-        return ["text", "mean", "highest", "word"], rows
 
 
 @expects(unit=integer(0))
@@ -303,9 +279,8 @@ def unit_activations(
     if not is_sentences(texts):
         rule = "`texts` must be a list of texts, or of sentences as lists of words."
         expect(is_text(texts) and not isinstance(texts, (str, tuple)), rule, texts=texts)
-        expect(
-            hasattr(preprocessor, "words"), "The preprocessor must split texts into words.", preprocessor=preprocessor
-        )
+        rule = "The preprocessor must split texts into words."
+        expect(hasattr(preprocessor, "words"), rule, preprocessor=preprocessor)
         texts = preprocessor.words(texts)
     words = to_sentences(texts)
     expect(words and all(words), "Each text must have a word.", texts=words)

@@ -160,6 +160,10 @@ def adapted():
     return model
 
 
+def tags(labels):
+    return ablate(classifier(TokenClassifier, label_names=["A", "B"]), [["good", "a"], ["bad"]], labels, verbose=0)
+
+
 def of(**options):
     return lambda: ablate(classifier(), TEXTS, LABELS, verbose=0, **options)
 
@@ -182,6 +186,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     (of(part="layers", by="gradient"), "Layers are ablated by"),
     (of(part="layers", which={0: [1]}), "a list of layers for `part='layers'`"),
     (of(which=[0]), "a dict from layers to lists. Received: which=[0]"),
+    (of(which={}), "a dict from layers to lists. Received: which={}"),
+    (lambda: ablate(classifier(), TEXTS, LABELS[:3]), "Each text must have a label. Received: texts=4, labels=3"),
+    (lambda: ablate(classifier(), TEXTS, [*LABELS, 1]), "Each text must have a label. Received: texts=4, labels=5"),
+    (lambda: ablate(classifier(), TEXTS), "The metric needs labels. ... Received: y=None"),
+    (lambda: tags([["A"], ["B"]]), "as many labels as words. Received: sentence=0, words=2, labels=1"),
     (of(which={2: [0]}), "from 0 to 1. Received: layer=2"),
     (of(which={1: [0, 4]}), "heads of layer 1 are numbered from 0 to 3. Received: heads=[4]"),
     (of(metric=lambda *given: 0.5), "a number for each text. Received: shape=(), texts=4"),

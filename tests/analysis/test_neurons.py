@@ -112,9 +112,9 @@ def activations(texts=("w1",), layer=0, unit=0):
 test_a_mistake_is_one_clear_error = check_errors(
     (
         ranked([["w1", "w2"]] * 6, [["A", "B"]] * 5 + [["A"]]),
-        "as many labels as words. Received: sentence=5, words=2, labels=1",
+        "as many labels as words. Received: sentence=5, expected=2, labels=1",
     ),
-    (ranked(["w1"] * 6, ["A"] * 5), "`x` must have labels for each of its texts. Received: texts=6, labels=5"),
+    (ranked(["w1"] * 6, ["A"] * 5), "`x` must have as many labels as texts. Received: texts=6, labels=5"),
     (ranked(["w1"] * 4, ["A", "B"] * 2), "at least 5 sentences or texts, ... Received: rows=4"),
     (ranked(["w1"] * 6, ["A"] * 6), "at least 2 labels. Received: labels=['A']"),
     (ranked(["w1"] * 6, ["A", "B"] * 3, layer="block_3"), "`layers` must be some of"),

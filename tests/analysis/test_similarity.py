@@ -8,12 +8,10 @@ import keras_transfer.analysis.similarity as similarity
 from keras_transfer.analysis import (
     LayerSimilarity,
     MovedLayers,
-    cka,
     hidden_states,
     layer_similarity,
     moved_layers,
-    pwcca,
-    svcca,
+    representation_similarity,
 )
 from keras_transfer.tasks import TextClassifier, TextEmbedder
 from keras_transfer.text import BertPreprocessor
@@ -39,9 +37,8 @@ def test_cka_has_the_values_that_the_authors_notebook_prints():
     np.random.seed(1337)
     a = np.random.randn(100, 10)
     b = np.random.randn(100, 10) + a
-    assert round(cka(a, b), 5) == 0.55761
-    assert round(cka(a, b, kernel="rbf", threshold=0.5), 5) == 0.65483
-    assert round(cka(a, b, debiased=True), 5) == 0.51346
+    found = [round(representation_similarity(a, b, method), 5) for method in ("cka", "rbf_cka", "debiased_cka")]
+    assert found == [0.55761, 0.65483, 0.51346]
 
 
 def test_cka_of_sums_in_parts_equals_that_of_gram_matrices(monkeypatch):
@@ -50,51 +47,70 @@ def test_cka_of_sums_in_parts_equals_that_of_gram_matrices(monkeypatch):
     centering = np.eye(100) - 1 / 100
     first, second = (centering @ (each + 5) @ (each + 5).T @ centering for each in (a, b))
     expected = (first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum())
-    assert cka(a, b) == pytest.approx(expected, abs=1e-12)
-    grams = [similarity._centered_gram(each @ each.T, True) for each in (a, b)]
+    assert representation_similarity(a, b) == pytest.approx(expected, abs=1e-12)
+    grams = [each @ each.T for each in (a, b)]
+    for gram in grams:  # The U-centering of Szekely and Rizzo (2014).
+        np.fill_diagonal(gram, 0)
+        means = gram.sum(axis=0) / 98
+        gram += gram.sum() / (99 * 98) - means - means[:, None]
+        np.fill_diagonal(gram, 0)
     expected = (grams[0] * grams[1]).sum() / np.sqrt((grams[0] ** 2).sum() * (grams[1] ** 2).sum())
-    assert cka(a, b, debiased=True) == pytest.approx(expected, abs=1e-12)
+    assert representation_similarity(a, b, "debiased_cka") == pytest.approx(expected, abs=1e-12)
 
 
 def test_rotations_leave_cka_at_1_and_debiased_cka_of_unrelated_vectors_is_near_0():
     random = np.random.default_rng(0)
     a, b = random.normal(size=(2, 60, 50))
-    rotation = np.linalg.qr(random.normal(size=(50, 50)))[0]
-    assert cka(a, 3 * a @ rotation + 1) == pytest.approx(1)
-    assert cka(a, b) > 0.4 and abs(cka(a, b, debiased=True)) < 0.05
+    rotated = 3 * a @ np.linalg.qr(random.normal(size=(50, 50)))[0] + 1
+    for method in ("cka", "rbf_cka", "debiased_cka"):
+        assert representation_similarity(a, rotated, method) == pytest.approx(1)
+    assert representation_similarity(a, b) > 0.4 and abs(representation_similarity(a, b, "debiased_cka")) < 0.05
+
+
+def with_sizes(values, kept):
+    """Returns vectors whose first principal axes are alike, and the others too short for SVCCA."""
+    left, _, axes = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)
+    return left * np.where(np.arange(len(axes)) < kept, 1, 1e-3) @ axes
 
 
 def test_svcca_is_the_mean_of_the_correlations_that_the_authors_code_finds(reference):
     a, b = reference["a"], reference["b"]
-    assert svcca(a, b, variance=1) == pytest.approx(reference["correlations"].mean(), abs=1e-8)
-    shares = [np.cumsum(np.linalg.svd(each - each.mean(axis=0))[1] ** 2) for each in (a, b)]
-    kept = [share[count - 1] / share[-1] for share, count in zip(shares, (4, 5))]
-    reduced = [each @ similarity._whitening(similarity._Layer(each).own, part) for each, part in zip((a, b), kept)]
-    assert [each.shape[1] for each in reduced] == [4, 5]
-    assert svcca(*reduced, variance=1) == pytest.approx(reference["few"].mean(), abs=1e-8)
+    for kept, expected in (((6, 8), "correlations"), ((4, 5), "few")):
+        found = representation_similarity(*map(with_sizes, (a, b), kept), "svcca")
+        assert found == pytest.approx(reference[expected].mean(), abs=1e-8)
 
 
 def test_pwcca_weighs_the_correlations_by_the_directions_that_the_authors_code_finds(reference):
     a, b, directions = reference["a"], reference["b"], reference["directions"]
     weights = np.abs(directions @ (a - a.mean(axis=0))).sum(axis=1) / np.linalg.norm(directions, axis=1)
     expected = weights @ reference["correlations"] / weights.sum()
-    assert pwcca(a, b) == pytest.approx(expected, abs=1e-8) and pwcca(b, a) == pytest.approx(expected, abs=1e-8)
-    assert pwcca(reference["white"], b) == pytest.approx(reference["weighted"], abs=1e-8)
+    assert representation_similarity(a, b, "pwcca") == pytest.approx(expected, abs=1e-8)
+    assert representation_similarity(b, a, "pwcca") == pytest.approx(expected, abs=1e-8)
+    assert representation_similarity(reference["white"], b, "pwcca") == pytest.approx(reference["weighted"], abs=1e-8)
 
 
 def test_canonical_correlations_ignore_repeated_neurons_and_linear_maps():
     a, b = random_arrays()
-    linear = np.random.default_rng(1).normal(size=(10, 10))
-    assert pwcca(a, b) == pytest.approx(pwcca(a @ linear, b), abs=1e-8)
-    assert svcca(a, b, variance=1) == pytest.approx(svcca(np.hstack([a, a[:, :2]]) @ np.eye(12), b, variance=1))
+    linear, doubled = np.random.default_rng(1).normal(size=(10, 10)), np.hstack([b, b])
+    expected = representation_similarity(a, b, "pwcca")
+    assert representation_similarity(a @ linear, doubled, "pwcca") == pytest.approx(expected, abs=1e-8)
+    expected = representation_similarity(a, b, "svcca")
+    assert representation_similarity(a, doubled, "svcca") == pytest.approx(expected, abs=1e-8)
+
+
+def compared(a, b, method="cka"):
+    return lambda: representation_similarity(a, b, method)
 
 
 test_arrays_that_cannot_be_compared_are_errors = check_errors(
-    (lambda: cka(np.ones((5, 2)), np.ones((6, 2))), "[rows, other dim] ... Received: a=(5, 2), b=(6, 2)"),
-    (lambda: cka(np.ones((3, 2)), np.ones((3, 2))), "at least 4 rows"),
-    (lambda: cka(np.ones((5, 2)), np.eye(5)), "The vectors must differ"),
-    (lambda: svcca(*random_arrays(rows=10)), "more vectors than dimensions ... vectors=10, dimensions=(10, 7)"),
-    (lambda: cka(*random_arrays(), kernel="cosine"), "`kernel` must be one of ('linear', 'rbf')"),
+    (compared(np.ones((5, 2)), np.ones((6, 2))), "[rows, other dim] ... Received: a=(5, 2), b=(6, 2)"),
+    (compared(np.ones((3, 2)), np.ones((3, 2))), "at least 4 rows"),
+    (compared(np.eye(5), np.full((5, 5), np.nan)), "must be finite numbers"),
+    (compared(np.full((5, 2), 0.1), np.eye(5)), "The vectors must differ"),
+    (compared(np.eye(5), np.full((5, 2), 0.1), "rbf_cka"), "The vectors must differ"),
+    (compared(np.repeat(np.eye(2), [7, 1], axis=0), np.eye(8), "rbf_cka"), "More than half of the distances are 0."),
+    (compared(*random_arrays(rows=10), "svcca"), "more vectors than dimensions ... vectors=10, dimensions=(10, 7)"),
+    (compared(*random_arrays(), "cosine"), "`method` must be one of ('cka', 'debiased_cka',"),
 )
 
 
@@ -105,7 +121,7 @@ def some_bert(seed=0, **options):
 
 def options(pieces=("a", "b", "c", "d")):
     preprocessor = BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *pieces], sequence_length=16)
-    return {"preprocessor": preprocessor, "batch_size": 4, "verbose": 0}
+    return {"preprocessor": preprocessor, "verbose": 0}
 
 
 SENTENCES = [list("abcd"), list("dcbaabd"), list("ac"), list("bddbcaab"), list("ddcab")]
@@ -117,18 +133,32 @@ def test_the_layers_of_a_model_are_compared_as_their_vectors_are():
     states = hidden_states(encoder, SENTENCES, **options()).flat(slice(None))
     found = layer_similarity(encoder, SENTENCES, **options())
     names = ["embeddings", "block_0", "block_1"]
-    expected = [[cka(states[a], states[b]) for b in names] for a in names]
+    expected = [[representation_similarity(states[a], states[b]) for b in names] for a in names]
     np.testing.assert_allclose(found.matrix, expected, atol=1e-3)  # `states` are stored in float16.
-    assert found.names == names and (np.diagonal(found.matrix) == 1).all() and (found.matrix < 1).any()
+    assert (
+        [row["layer"] for row in found.rows] == names
+        and (np.diagonal(found.matrix) == 1).all()
+        and (found.matrix < 1).any()
+    )
     assert found.rows[1] == {"layer": "block_0", **dict(zip(names, found.matrix[1]))}
     assert "cka of 26 vectors." in str(found)
+
+
+def test_pwcca_has_the_weights_of_the_layer_in_the_line():
+    sentences = np.random.default_rng(0).choice(list("abcd"), (9, 8)).tolist()
+    encoder, states = some_bert(), hidden_states(some_bert(), sentences, dtype="float32", **options())
+    found = layer_similarity(encoder, sentences, method="pwcca", **options()).matrix
+    for i, j in ((1, 2), (2, 1)):
+        own = [states.column(states.names[place]) for place in (i, j)]
+        assert found[i, j] == pytest.approx(representation_similarity(*own, "pwcca"), abs=1e-4)
+    assert abs(found[1, 2] - found[2, 1]) > 1e-3
 
 
 @pytest.mark.core
 def test_the_layers_of_two_models_may_differ_in_number_width_and_tokenizer():
     other = TextEmbedder(some_bert(1, num_layers=1, hidden_dim=6), options("dcba")["preprocessor"])
     found = layer_similarity(some_bert(), SENTENCES, other, **options())
-    assert found.matrix.shape == (3, 2) and found.others == ["embeddings", "block_0"]
+    assert found.matrix.shape == (3, 2) and [*found.rows[0]] == ["layer", "embeddings", "block_0"]
     debiased = layer_similarity(some_bert(), SENTENCES, other, method="debiased_cka", layers=["block_0"], **options())
     assert debiased.matrix.shape == (1, 1) and debiased.matrix[0, 0] < found.matrix[1, 1]
 
