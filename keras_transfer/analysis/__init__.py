@@ -24,7 +24,7 @@ from keras_transfer.analysis.behavior.perturbations import (
 )
 from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
 from keras_transfer.analysis.classification_report import ClassificationReport
-from keras_transfer.analysis.geometry import Isotropy, isotropy, scatter
+from keras_transfer.analysis.geometry import isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
@@ -44,7 +44,7 @@ from keras_transfer.analysis.similarity import (
     representation_similarity,
 )
 from keras_transfer.analysis.stored_states import StoredStates, hidden_states, random_weights
-from keras_transfer.analysis.word_tests import Analogies, WordSimilarity, analogies, neighbors, word_similarity
+from keras_transfer.analysis.word_tests import analogies, neighbors, word_similarity
 from keras_transfer.core.door import open_door
 
 # isort: split
@@ -56,7 +56,6 @@ from keras_transfer.analysis.tables import Table
 
 __all__ = [
     "Ablation",
-    "Analogies",
     "AssociationTest",
     "AttentionWeights",
     "Attributions",
@@ -67,7 +66,6 @@ __all__ = [
     "HeadStatistics",
     "Inspection",
     "Invariance",
-    "Isotropy",
     "LayerSimilarity",
     "LayerSweep",
     "MinimumFunctionality",
@@ -82,7 +80,6 @@ __all__ = [
     "StructuralProbe",
     "StructuralSweep",
     "UnitActivations",
-    "WordSimilarity",
     "ablate",
     "add_distractors",
     "analogies",

@@ -16,26 +16,12 @@ from keras_transfer.core.expect import FLAG, TEXT, Rule, expect, expects, instan
 from keras_transfer.tasks import TextEmbedder
 
 _ROUNDING = 1e-6  # Associations that differ by less are equal, since vectors are float32.
-_SUMS = 1 << 16  # Number of partitions in memory at once.
 
-WORDS = list_of(TEXT, 2)
+WORDS, PAIRS = list_of(TEXT, 2), list_of(list_of(TEXT, 2), 1)
 VECTORS = Rule(
-    "`WordVectors`, a `TextEmbedder`, or a function from texts to vectors",
-    lambda value: (
-        isinstance(value, (WordVectors, TextEmbedder)) or (callable(value) and not isinstance(value, keras.Layer))
-    ),
+    "`WordVectors`, a `TextEmbedder(encoder, preprocessor)`, or a function from texts to vectors",
+    lambda value: isinstance(value, (WordVectors, TextEmbedder)) or callable(value) > isinstance(value, keras.Layer),
     (keras.Layer(), {}, None),
-    lambda value: " Pass `TextEmbedder(model.encoder, model.preprocessor)`." if isinstance(value, keras.Layer) else "",
-)
-PAIRS = Rule(
-    "a list of pairs of words, such as [('he', 'she')]",
-    lambda value: (
-        isinstance(value, (list, tuple))
-        and len(value) > 0
-        and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in value)
-        and all(isinstance(word, str) and word for pair in value for word in pair)
-    ),
-    ([], ["he"], [("he", 1)], [("he", "")], None),
 )
 
 
@@ -44,10 +30,9 @@ class AssociationTest(Result):
     """The result of a test of associations, which `association_test` returns.
 
     Attributes:
-        rows: List of dicts, one for each target: `target`, `set` ("x" or "y"), and `association`, its mean cosine with
-            `a` minus that with `b`.
-        effect: Float. Difference of the mean associations of both sets, in standard deviations of all associations,
-            between -2 and 2. It is 0 if all associations are equal.
+        rows: List of dicts, one for each target, the highest first: `target`, `set` ("x" or "y"), and `association`,
+            its mean cosine with `a` minus that with `b`.
+        effect: Float. Difference of the mean associations of both sets, in standard deviations of all associations.
         statistic: Float. Difference of the sums of the associations of both sets.
         p: Float. Share of the partitions of all targets into two such sets whose statistic is at least as large.
         partitions: Integer. Number of partitions that were counted.
@@ -63,25 +48,16 @@ class AssociationTest(Result):
     is_exact: bool
     missing: list
 
-    title = "Association test"
-    index = ("target",)
-
-    def _cells(self):
-        ordered = sorted(self.rows, key=lambda row: -row["association"])
-        return ["target", "set", "association"], [
-            [row["target"], row["set"], f"{row['association']:+.4f}"] for row in ordered
-        ]
+    title, index = "Association test", ("target",)
+    columns = {"target": "", "set": "", "association": "+.4f"}
 
     def _notes(self):
-        kind = "all" if self.is_exact else "sampled"
-        notes = [
-            f"effect {self.effect:.3f}, statistic {self.statistic:.4f}, p {self.p:.2g} "
-            f"({kind} {self.partitions:,} partitions)."
-        ]
+        how = f"{'all' if self.is_exact else 'sampled'} {self.partitions:,} partitions"
+        notes = [f"effect {self.effect:.3f}, statistic {self.statistic:.4f}, p {self.p:.2g} ({how})."]
         return notes + ([f"Without a vector: {', '.join(self.missing)}."] if self.missing else [])
 
 
-@expects(vectors=VECTORS, x=WORDS, y=WORDS, a=WORDS, b=WORDS, samples=integer(1), seed=integer(0))
+@expects(vectors=VECTORS, x=WORDS, y=WORDS, a=WORDS, b=WORDS, samples=integer(1))
 def association_test(
     vectors: WordVectors | TextEmbedder | Callable,
     x: Sequence[str],
@@ -90,15 +66,13 @@ def association_test(
     b: Sequence[str],
     *,
     samples: int = 100_000,
-    seed: int = 0,
 ) -> AssociationTest:
     """Tests whether two sets of targets differ in their association with two sets of attributes (WEAT, SEAT).
 
     The association of a target is its mean cosine with the attributes `a` minus that with `b`. With words, this is the
     Word Embedding Association Test. With texts, such as "This is a nurse." for each word, it is the Sentence Encoder
-    Association Test. A small p value says that the sets differ in these vectors. It does not say that a model
-    which uses them decides differently, and a large one does not say that there is no bias, only none that these words
-    show.
+    Association Test. A small p value says that the sets differ in these vectors, not that a model which uses them
+    decides differently, and a large one that these words show no bias, not that there is none.
 
     Args:
         vectors: `WordVectors`, a `TextEmbedder`, or a function from a list of texts to their vectors `[texts, dim]`.
@@ -108,14 +82,13 @@ def association_test(
         b: List of strings. Other attributes, such as unpleasant words.
         samples: Integer. Number of partitions that are drawn, the observed one included. If there are at most as many,
             each is counted once instead. Defaults to `100_000`.
-        seed: Integer. Seed of the sampled partitions. Defaults to `0`.
 
     Returns:
         `AssociationTest`.
 
     Raises:
-        ValueError: If `x` and `y` have different sizes, if fewer than two words of a set have a vector, if a vector is
-            zero, or if a function returns another number of vectors.
+        ValueError: If `x` and `y` have different sizes, if fewer than two words of a set have a vector, or if a
+            function returns another number of vectors, or zeros.
 
     Example:
     ```python
@@ -130,26 +103,33 @@ def association_test(
     May et al. 2019, "On measuring social biases in sentence encoders". https://arxiv.org/abs/1903.10561
     """
     expect(len(x) == len(y), "`x` and `y` must have the same number of targets.", x=len(x), y=len(y))
-    sets, units, missing = [], [], []
-    for name, texts in zip("xyab", (x, y, a, b)):
-        known = [text for text in texts if text in vectors] if isinstance(vectors, WordVectors) else list(texts)
-        lost = [text for text in texts if text not in known]
+    targets: list[dict] = []
+    units, missing = [], []
+    for name, texts in {"x": x, "y": y, "a": a, "b": b}.items():
+        lost = [text for text in texts if text not in vectors] if isinstance(vectors, WordVectors) else []
+        known = [text for text in texts if text not in lost]
         expect(len(known) >= 2, f"At least two words of `{name}` must have a vector.", without=lost)
-        sets.append(known)
-        missing += lost
+        targets += [{"target": text, "set": name} for text in known if name in "xy"]
         units.append(_unit_vectors(vectors, known))
-    targets, (first, second) = np.concatenate(units[:2]), units[2:]
-    associations = (targets @ first.T).mean(axis=1) - (targets @ second.T).mean(axis=1)
-    names = [(word, name) for name, words in zip("xy", sets) for word in words]
-    rows = [{"target": w, "set": name, "association": float(v)} for (w, name), v in zip(names, associations)]
-    spread, size = associations.std(ddof=1), len(sets[0])
+        missing += lost
+    values = np.concatenate(units[:2]) @ (units[2].mean(axis=0) - units[3].mean(axis=0))
+    rows = [{**target, "association": float(value)} for target, value in zip(targets, values)]
+    rows.sort(key=lambda row: -row["association"])
+    spread, size = values.std(ddof=1), len(units[0])
     if spread < _ROUNDING:
-        associations, spread = np.full(len(rows), associations.mean()), 1.0
-    first, second = associations[:size], associations[size:]
+        values, spread = np.full(len(rows), values.mean()), 1.0
+    first, second = values[:size], values[size:]
     effect, statistic = (first.mean() - second.mean()) / spread, first.sum() - second.sum()
-    number = math.comb(len(rows), size)
-    p = _p_value(associations, size, number <= samples, samples, seed)
-    return AssociationTest(rows, float(effect), float(statistic), p, min(number, samples), number <= samples, missing)
+    is_exact = math.comb(len(rows), size) <= samples
+    if is_exact:
+        partitions = np.array([*itertools.combinations(range(len(rows)), size)])
+    else:
+        drawn = np.tile(np.arange(len(rows)), (samples, 1))
+        partitions = np.random.default_rng(0).permuted(drawn, axis=1)[:, :size]
+        partitions[0] = range(size)  # The observed one.
+    # The sum of the first part determines the statistic. Sums that differ only by rounding are equal.
+    p = np.mean(values[partitions].sum(axis=1) >= first.sum() - 1e-12 * np.abs(values).sum())
+    return AssociationTest(rows, float(effect), float(statistic), float(p), len(partitions), is_exact, missing)
 
 
 def _unit_vectors(vectors, texts):
@@ -167,27 +147,6 @@ def _unit_vectors(vectors, texts):
     return found / lengths
 
 
-def _p_value(associations, size, is_exact, samples, seed):
-    """Returns the share of partitions whose first part has a sum that is at least the observed one.
-
-    Since the sum of both parts is the same for all partitions, that of the first part determines the statistic. Sums
-    that differ only by rounding are equal.
-    """
-    least = associations[:size].sum() - 1e-12 * np.abs(associations).sum()
-    if is_exact:
-        found, count = 0, 0
-        partitions = itertools.combinations(range(len(associations)), size)
-        while chunk := list(itertools.islice(partitions, _SUMS)):
-            found += int((associations[np.array(chunk)].sum(axis=1) >= least).sum())
-            count += len(chunk)
-        return found / count
-    random, found = np.random.default_rng(seed), 1  # The observed partition is one of the samples.
-    for start in range(1, samples, _SUMS):
-        drawn = np.tile(associations, (min(_SUMS, samples - start), 1))
-        found += int((random.permuted(drawn, axis=1)[:, :size].sum(axis=1) >= least).sum())
-    return found / samples
-
-
 @expects(vectors=instance_of(WordVectors, "`WordVectors`"), pairs=PAIRS, equalize=FLAG, keep=list_of(TEXT))
 def remove_direction(
     vectors: WordVectors, pairs: Sequence, *, equalize: bool = True, keep: Sequence[str] = ()
@@ -195,25 +154,25 @@ def remove_direction(
     """Returns word vectors without the direction in which the words of pairs differ (hard debiasing).
 
     The direction is the first principal axis of the differences between unit vectors of pairs, such as "he" and "she".
-    It is projected out of all vectors but those of `pairs` and `keep`. With `equalize`, the words of a pair then differ
-    only in this direction, so that each other word is equally similar to both.
+    It is projected out of all vectors but those of `pairs` and `keep`.
 
-    What is removed is the direction, not the bias. Words that had the same association still have similar vectors, so
-    that a classifier can often find it again (Gonen and Goldberg 2019), and what a task needs of this direction is also
-    lost. Test both: `association_test` with other words than those of `pairs`, and the score of the task.
+    What is removed is the direction, not the bias: words that had the same association still have similar vectors
+    (Gonen and Goldberg 2019). Test it with words that are not in `pairs`, and what the task loses.
 
     Args:
         vectors: `WordVectors`. It does not change.
         pairs: List of pairs of words, such as `[("he", "she"), ("man", "woman")]`. Pairs with a word that has no vector
             or a zero vector are left out.
-        equalize: Boolean. Whether each other word becomes equally similar to both words of a pair. Defaults to `True`.
+        equalize: Boolean. Whether the words of a pair then differ only in this direction, so that each other word is
+            equally similar to both. Defaults to `True`.
         keep: List of words that keep their vectors, such as "mother" or "beard". Defaults to none.
 
     Returns:
         `WordVectors` with the same words.
 
     Raises:
-        ValueError: If no pair has two vectors that differ, or if a word of `keep` has no vector.
+        ValueError: If no pair has two vectors that differ, if a word of `keep` has no vector, or if with `equalize` a
+            word is in several pairs.
 
     Example:
     ```python
@@ -226,21 +185,24 @@ def remove_direction(
     https://arxiv.org/abs/1607.06520
     """
     known = [tuple(pair) for pair in pairs if all(word in vectors and vectors[word].any() for word in pair)]
-    lost = [word for word in keep if word not in vectors]
+    words, lost = [*itertools.chain(*known)], [word for word in keep if word not in vectors]
     expect(not lost, "All words of `keep` must have a vector.", keep=lost[:5])
-    units = [_unit_vectors(vectors, pair) for pair in known]
+    twice = [word for word in dict.fromkeys(words) if words.count(word) > 1]
+    rule = "Other words can be equally similar to the words of one pair only. Remove a pair, or pass `equalize=False`."
+    expect(not (equalize and twice), rule, twice=twice)
+    pair_units = [_unit_vectors(vectors, pair) for pair in known]
+    differences = np.array([first - second for first, second in pair_units])
     rule = "At least one pair must have two vectors that differ in their directions."
-    differs = any(np.abs(first - second).max() > _ROUNDING for first, second in units)
-    expect(differs, rule, pairs=known or list(pairs)[:5])
-    direction = np.linalg.svd([first - second for first, second in units], full_matrices=False)[2][0]
+    expect(np.abs(differences).max(initial=0) > _ROUNDING, rule, pairs=known or list(pairs)[:5])
+    direction = np.linalg.svd(differences, full_matrices=False)[2][0]
 
     places = {word: row for row, word in enumerate(vectors.words)}
     table = np.concatenate([vectors.vectors, vectors.unknown_vector[None]]).astype("float64")
     projected = np.ones(len(table), bool)
-    projected[[places[word] for word in (*itertools.chain(*known), *keep)]] = False
+    projected[[places[word] for word in (*words, *keep)]] = False
     table[projected] -= np.outer(table[projected] @ direction, direction)
     if equalize:
-        for pair, (first, second) in zip(known, units):
+        for pair, (first, second) in zip(known, pair_units):
             size = np.mean([np.linalg.norm(vectors[word]) for word in pair])
             middle = (first + second) / 2
             middle -= middle @ direction * direction
@@ -255,19 +217,18 @@ def swap_words(texts: Sequence[str], pairs: Sequence) -> list[str]:
     """Returns texts in which each word of a pair is replaced by the other one (counterfactual augmentation).
 
     Train with both, `model.fit([*texts, *swap_words(texts, pairs)], [*labels, *labels])`, and the label no longer
-    depends on which word of a pair a text has. Whole words in any case are replaced, in both directions at once: "HE"
-    becomes "SHE", and "She" becomes "He". The grammar is not corrected.
+    depends on which word of a pair a text has. Whole words are replaced, in both directions at once, and keep their
+    case. The grammar is not corrected.
 
     Args:
         texts: List of strings.
-        pairs: List of pairs of words, such as `[("he", "she"), ("his", "her"), ("him", "her")]`. If a word belongs to
-            several pairs, the first one counts.
+        pairs: List of pairs of words. If a word belongs to several pairs, the first one counts.
 
     Returns:
-        List of strings, one for each text.
+        List of strings.
 
     Raises:
-        ValueError: If `texts` are not strings, or if `pairs` is not such a list.
+        ValueError: If `texts` are not strings.
 
     Example:
     ```python
@@ -287,7 +248,7 @@ def swap_words(texts: Sequence[str], pairs: Sequence) -> list[str]:
 
     def swapped(match):
         word = match[0]
-        new = other[word.lower()]
+        new = other.get(word.lower(), word)  # "\u017fhe" with a long s also matches "she".
         if len(word) > 1 and word.isupper():
             return new.upper()
         return new[0].upper() + new[1:] if word[0].isupper() else new

@@ -16,7 +16,8 @@ class Result:
         rows: List of dicts.
         columns: Dict from column headers to `(name, form)`, the name of a value in the rows and its format, such as
             `".3f"`, or to the format alone if the header is the name. The format `""` is for text and integers, and
-            `((low, high), form)` shows an interval. A column without any value is left out.
+            `((low, high), form)` shows an interval. A column without any value is left out. A last column `"text"` is
+            aligned to the left.
         title: String. Title of the table.
         index: Tuple of the names in the rows that identify a row.
         notes: List of the lines below the table.
@@ -44,12 +45,17 @@ class Result:
         return [*self.notes]
 
     def table(self) -> Table:
-        """Returns the table as strings."""
-        return Table(self.title, *self._cells(), " ".join(self._notes()))
+        """Returns the table as strings, of which all other forms are made.
+
+        Returns:
+            A named tuple of the `title`, the `heads`, the `rows`, and the `note` below them.
+        """
+        heads, rows = self._cells()
+        return Table(self.title, heads, rows, " ".join(self._notes()), texts=heads[-1:] == ["text"])
 
     def __str__(self):
         heads, *rows = self.table().lines()
-        return "\n".join([heads, "-" * len(heads), *rows, *self._notes()])
+        return "\n".join([heads, "-" * len(heads), *rows, *map(visible, self._notes())])
 
     __repr__ = __str__
 

@@ -1,70 +1,30 @@
 """Tests of word vectors: analogies, similarity as people judge it, and the neighbors of a word in its context."""
 
-import dataclasses
 import math
 import os
 import pathlib
+import re
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_transfer.analysis.geometry import units
 from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.scores import fraction_with_interval
+from keras_transfer.analysis.scores import Score, fraction_with_interval
 from keras_transfer.analysis.significance import spearman
 from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.checkpoints import WordVectors
-from keras_transfer.core.expect import expect, expects, instance_of, integer, raising
+from keras_transfer.core.expect import expect, expects, instance_of, integer
+from keras_transfer.text import to_sentences
 
 VECTORS = instance_of(WordVectors, "`WordVectors`")
-_QUESTIONS = 512  # Number of questions that are answered at once.
-
-
-@dataclasses.dataclass(repr=False)
-class Analogies(Result):
-    """The answers to analogy questions, which `analogies` returns.
-
-    Attributes:
-        rows: List of dicts, one for each section, then "semantic" and "syntactic", if there are sections of both kinds,
-            and "all": `section`, `accuracy`, `low` and `high`, its 95% interval, `correct`, `answered`, and `missing`,
-            the number of questions with a word that has no vector.
-    """
-
-    rows: list
-
-    title = "Analogies"
-    index = ("section",)
-
-    @property
-    def accuracy(self) -> float:
-        """Float. Share of the answered questions with the right answer, NaN if there are none."""
-        return self.rows[-1]["accuracy"]
-
-    def _cells(self):
-        heads = ["section", "accuracy", "95% interval", "correct", "answered", "missing"]
-        rows = []
-        for row in self.rows:
-            scores = (
-                (f"{row['accuracy']:.1%}", f"{row['low']:.1%} - {row['high']:.1%}") if row["answered"] else ("", "")
-            )
-            rows.append([row["section"], *scores, *(f"{row[name]:,}" for name in heads[3:])])
-        return heads, rows
-
-    def _notes(self):
-        return ["3CosAdd. Questions with a word that has no vector are not counted."]
-
-
-def _section(name, parts):
-    counts = {key: sum(part[key] for part in parts) for key in ("correct", "answered", "missing")}
-    score = (math.nan,) * 3
-    if counts["answered"]:
-        score = fraction_with_interval(counts["correct"], counts["answered"], 0.95)
-    return {"section": name, **dict(zip(("accuracy", "low", "high"), score)), **counts}
+_COSINES = 2**24  # Number of cosines in memory at once.
 
 
 @expects(vectors=VECTORS, most=integer(1))
-def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_000) -> Analogies:
+def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_000) -> Result:
     """Answers analogy questions, such as "Athens Greece Oslo Norway", with the nearest vector to `b - a + c`.
 
     The answer is the word, other than the three of the question, with the largest cosine (3CosAdd). Case does not
@@ -77,7 +37,9 @@ def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_0
         most: Integer. Only the first words are known and can be answers. Defaults to `30_000`, as in word2vec.
 
     Returns:
-        `Analogies`.
+        `Result` with a row for each section, then "semantic" and "syntactic", if there are sections of both kinds, and
+        "all": `accuracy`, `low` and `high` (its 95% interval), `correct`, `answered`, and `missing`, the number of
+        questions with a word that has no vector. Without answers, the accuracy is NaN.
 
     Raises:
         ValueError: If the file does not begin with a section, or if a line does not have four words.
@@ -89,89 +51,58 @@ def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_0
     pathlib.Path("questions.txt").write_text(": royalty\\nman king woman queen\\n")
     words = ["man", "king", "woman", "queen"]
     vectors = keras_transfer.checkpoints.WordVectors(words, [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
-    keras_transfer.analysis.analogies(vectors, "questions.txt").accuracy  # 1.0
+    keras_transfer.analysis.analogies(vectors, "questions.txt").rows[-1]["accuracy"]  # 1.0
     ```
 
     Source: Mikolov et al. 2013, "Efficient estimation of word representations in vector space".
     https://arxiv.org/abs/1301.3781
     """
-    rows = {word.upper(): row for row, word in reversed(list(enumerate(vectors.words[:most])))}
-    unit, folded = _unit_table(vectors.vectors[:most]), _folded(vectors.words[:most], rows)
-    sections: dict[str, dict] = {}
+    words, unit = [word.upper() for word in vectors.words[:most]], units(vectors.vectors[:most])
+    rows = {word: row for row, word in reversed([*enumerate(words)])}
+    folded = np.array([rows[word] for word in words])  # The first word that differs only in case.
+    counts = {}
     for name, questions in _questions(path).items():
-        known = [[rows[word.upper()] for word in each] for each in questions if all(w.upper() in rows for w in each)]
-        correct = 0
-        for start in range(0, len(known), _QUESTIONS):
-            asked = np.array(known[start : start + _QUESTIONS])
+        known = [[rows[word] for word in each] for each in questions if all(word in rows for word in each)]
+        correct, step = 0, max(_COSINES // len(words), 1)
+        for start in range(0, len(known), step):
+            asked = np.array(known[start : start + step])
             a, b, c = (unit[asked[:, place]] for place in range(3))
             scores = (b - a + c) @ unit.T
-            given = (asked[:, :3, None] == folded).any(axis=1)  # The words of the question, in any case.
-            scores[given] = -np.inf
+            scores[(asked[:, :3, None] == folded).any(axis=1)] = -np.inf  # The words of the question, in any case.
             correct += int((folded[scores.argmax(axis=1)] == asked[:, 3]).sum())
-        sections[name] = {"correct": correct, "answered": len(known), "missing": len(questions) - len(known)}
-    kinds: dict[str, list] = {"semantic": [], "syntactic": [], "all": list(sections)}
-    for name in sections:
-        kinds["syntactic" if name.startswith("gram") else "semantic"].append(name)
-    groups = {name: [name] for name in sections} | (kinds if all(kinds.values()) else {"all": kinds["all"]})
-    return Analogies([_section(name, [sections[part] for part in parts]) for name, parts in groups.items()])
-
-
-def _unit_table(vectors):
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths == 0, 1, lengths)
-
-
-def _folded(words, rows):
-    """Returns for each word the row of the first word that differs from it only in case."""
-    return np.array([rows[word.upper()] for word in words])
+        counts[name] = correct, len(known), len(questions) - len(known)
+    groups, grammar = {name: [name] for name in counts}, [name for name in counts if name.startswith("gram")]
+    if 0 < len(grammar) < len(counts):
+        groups |= {"semantic": [name for name in counts if name not in grammar], "syntactic": grammar}
+    found = []
+    for name, members in {**groups, "all": [*counts]}.items():
+        correct, answered, missing = map(sum, zip(*(counts[each] for each in members)))
+        score = fraction_with_interval(correct, answered, 0.95) if answered else Score(*[math.nan] * 3)
+        row = {"section": name, "accuracy": score.value, "low": score.low, "high": score.high}
+        found.append({**row, "correct": correct, "answered": answered, "missing": missing})
+    columns = {"section": "", "accuracy": ".1%", "95% interval": (("low", "high"), ".1%")}
+    columns |= {"correct": "", "answered": "", "missing": ""}
+    notes = ["3CosAdd. Questions with a word that has no vector are not counted."]
+    return Result(found, columns, title="Analogies", index=("section",), notes=notes)
 
 
 def _questions(path):
-    """Returns the questions of a file, lists of four words, by section."""
+    """Returns the questions of a file, lists of four words in capitals, by section."""
     found: dict[str, list] = {}
     section = None
     for number, line in enumerate(pathlib.Path(path).read_text("utf-8").splitlines(), 1):
-        where, words = f"{path}, line {number}", line.split()
         if line.startswith(":"):
             section = found.setdefault(line[1:].strip(), [])
-        elif words:
-            expect(section is not None, 'A section such as ": family" must come first.', line[:60], where=where)
-            expect(len(words) == 4, "A question must have four words.", line[:60], where=where)
+        elif words := line.upper().split():
+            rule = 'A line must be a section such as ": family" or, below one, a question of four words.'
+            expect(section is not None and len(words) == 4, rule, line[:60], where=f"{path}, line {number}")
             section.append(words)
     expect(found, "The file must have at least one section.", received="an empty file", where=path)
     return found
 
 
-@dataclasses.dataclass(repr=False)
-class WordSimilarity(Result):
-    """How well cosines of word vectors agree with the judgment of people, which `word_similarity` returns.
-
-    Attributes:
-        rows: List of dicts, one for each pair: `word`, `other`, `judgment`, and `cosine`.
-        missing: List of the pairs with a word that has no vector, which are left out.
-        spearman: Float. Spearman's rank correlation of both.
-        low: Float. Lower limit of its 95% interval.
-        high: Float. Upper limit of its 95% interval.
-    """
-
-    rows: list
-    missing: list
-    spearman: float
-    low: float
-    high: float
-
-    title = "Word similarity"
-    index = ("word", "other")
-
-    def _cells(self):
-        pairs = f"{len(self.rows)} of {len(self.rows) + len(self.missing)}"
-        return ["Spearman", "95% interval", "pairs"], [
-            [f"{self.spearman:.3f}", f"{self.low:.3f} - {self.high:.3f}", pairs]
-        ]
-
-
 @expects(vectors=VECTORS)
-def word_similarity(vectors: WordVectors, pairs: str | os.PathLike | Sequence) -> WordSimilarity:
+def word_similarity(vectors: WordVectors, pairs: str | os.PathLike | Sequence) -> Result:
     """Returns the rank correlation between the cosines of word pairs and how similar people find them.
 
     Judgments differ in what they mean: in WordSim-353, "cup" and "coffee" are similar since they go together, and in
@@ -179,11 +110,12 @@ def word_similarity(vectors: WordVectors, pairs: str | os.PathLike | Sequence) -
 
     Args:
         vectors: `WordVectors`. A word that has no vector counts as the first one that differs only in case.
-        pairs: Path of a file with two words and a number in each line, separated by tabs, such as those of WordSim-353
-            and SimLex-999 (lines that begin with "#" do not count), or list of such rows.
+        pairs: List of rows of two words and a number, or path of a file with such lines, such as those of WordSim-353
+            and SimLex-999. A header, lines that begin with "#", and further columns of a file do not count.
 
     Returns:
-        `WordSimilarity`.
+        `Result` with one row: Spearman's correlation `spearman`, `low` and `high` (its 95% interval), and the numbers
+        of `pairs` with vectors and of those that are `missing` and left out.
 
     Raises:
         ValueError: If a row is not two words and a number, or if fewer than four pairs have vectors.
@@ -193,42 +125,47 @@ def word_similarity(vectors: WordVectors, pairs: str | os.PathLike | Sequence) -
     words = ["cup", "mug", "tea", "car", "bus"]
     vectors = keras_transfer.checkpoints.WordVectors(words, [[1, 0, 0], [1, 0.1, 0], [1, 1, 0], [0, 0, 1], [0, 0.5, 1]])
     pairs = [("cup", "mug", 9.5), ("cup", "tea", 6.0), ("car", "bus", 7.0), ("cup", "car", 0.5)]
-    keras_transfer.analysis.word_similarity(vectors, pairs).spearman  # 1.0
+    keras_transfer.analysis.word_similarity(vectors, pairs).rows[0]["spearman"]  # 1.0
     ```
 
     Source: Finkelstein et al. 2002, "Placing search in context"; Hill et al. 2015, "SimLex-999".
     """
     first = {word.upper(): word for word in reversed(vectors.words)}
-    rows, missing = [], []
-    for word, other, judgment in _judgments(pairs):
+    judgments, cosines, missing = [], [], []
+    given: Any = _judgments(pairs) if isinstance(pairs, str | os.PathLike) else pairs
+    for row in given:
+        expect(len(row) == 3, "A pair must be two words and a number.", row)
+        word, other, judgment = row
         known = [each if each in vectors else first.get(each.upper()) for each in (word, other)]
         if None in known:
-            missing.append((word, other))
-            continue
-        a, b = _unit_table(np.stack([vectors[each] for each in known]).astype("float64"))
-        rows.append({"word": word, "other": other, "judgment": judgment, "cosine": float(a @ b)})
-    expect(len(rows) > 3, "At least four pairs must have vectors.", known=len(rows), without=missing[:5])
-    correlation = spearman([row["judgment"] for row in rows], [row["cosine"] for row in rows])
+            missing.append(f"{word} {other}")
+        else:
+            a, b = units(np.stack([vectors[each] for each in known]).astype("float64"))
+            judgments.append(judgment)
+            cosines.append(a @ b)
+    count = len(judgments)
+    expect(count > 3, "At least four pairs must have vectors.", known=count, without=missing[:5])
+    correlation = spearman(judgments, cosines)
     # Fisher's transformation, with the variance for ranks of Bonett and Wright (2000).
-    half = statistics.NormalDist().inv_cdf(0.975) * math.sqrt((1 + correlation**2 / 2) / (len(rows) - 3))
-    middle = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12))
-    return WordSimilarity(rows, missing, correlation, math.tanh(middle - half), math.tanh(middle + half))
+    half = statistics.NormalDist().inv_cdf(0.975) * math.sqrt((1 + correlation**2 / 2) / (count - 3))
+    low, high = np.tanh(np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12)) + [-half, half]).tolist()
+    row = {"spearman": correlation, "low": low, "high": high, "pairs": count, "missing": len(missing)}
+    columns = {"Spearman": ("spearman", ".3f"), "95% interval": (("low", "high"), ".3f"), "pairs": "", "missing": ""}
+    notes = [f"Without a vector: {', '.join(missing[:10])}{', ...' * (len(missing) > 10)}."] if missing else []
+    return Result([row], columns, title="Word similarity", index=("pairs",), notes=notes)
 
 
-def _judgments(pairs):
-    """Returns rows of two words and a number, from a file or a list."""
-    rule, where = "A pair must be two words and a number.", "`pairs`"
-    if isinstance(pairs, str | os.PathLike):
-        lines = enumerate(pathlib.Path(pairs).read_text("utf-8").splitlines(), 1)
-        rows = [(f"{pairs}, line {n}", line.split("\t")) for n, line in lines if line.strip() and line[0] != "#"]
-    else:
-        rows = [(f"{where}, row {n}", row) for n, row in enumerate(pairs)]
-    found = []
-    for where, row in rows:
-        with raising(rule, ValueError, TypeError, where=where, describe=lambda _, row=row: repr(row)[:80]):
-            word, other, judgment = row
-            found.append((word, other, float(judgment)))
-    return found
+def _judgments(path):
+    """Returns rows of two words and a number, the first one after them, of a file."""
+    rows: list[tuple] = []
+    for number, line in enumerate(pathlib.Path(path).read_text("utf-8").splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            cells = [*map(str.strip, re.split("[\t,;]", line))]
+            numbers = [float(cell) for cell in cells[2:] if re.fullmatch(r"-?\d+(\.\d*)?", cell)]
+            rule, where = "A pair must be two words and a number.", f"{path}, line {number}"
+            expect(numbers or number == 1, rule, line[:60], where=where)
+            rows += [(*cells[:2], *numbers[:1])] if numbers else []  # The first line may be a header.
+    return rows
 
 
 @expects(k=integer(1))
@@ -240,10 +177,8 @@ def neighbors(
     *,
     k: int = 10,
     layer: str | None = None,
-    preprocessor: Any = None,
-    batch_size: int = 32,
-    verbose: str | int = "auto",
-) -> list[tuple[str, float, int, int]]:
+    **options: Any,
+) -> Result:
     """Returns the words of other sentences whose vectors in context are nearest to that of a word in its sentence.
 
     Args:
@@ -253,12 +188,11 @@ def neighbors(
         sentences: List of lists of words, in which neighbors are looked for.
         k: Integer. Number of neighbors. Defaults to `10`.
         layer: String. Name of a layer, such as "block_3". Defaults to `None`, the last one.
-        preprocessor: Preprocessor of `model`, if it is an encoder. Defaults to `None`, that of the task.
-        batch_size: Integer. Number of sentences per batch. Defaults to `32`.
-        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
+        **options: Arguments of `hidden_states`, such as the `preprocessor` of an encoder.
 
     Returns:
-        List of `(word, cosine, sentence, position)`, best first.
+        `Result` with a row for each neighbor, the nearest first: `word`, `cosine`, the numbers of the `sentence` and of
+        the `position` in it, and its `text`.
 
     Raises:
         ValueError: If there is no such position or layer, or if the model has no hidden states or no preprocessor.
@@ -268,29 +202,23 @@ def neighbors(
     preprocessor = keras_transfer.text.WordPreprocessor(["a", "b", "c"])
     encoder = keras_transfer.encoders.WordVectorEncoder(5, hidden_dim=4)
     sentences = [["a", "b"], ["c", "a"]]
-    keras_transfer.analysis.neighbors(encoder, ["b", "a"], 1, sentences, k=2, preprocessor=preprocessor)
-    # [("a", 1.0, 0, 0), ("a", 1.0, 1, 1)]
+    print(keras_transfer.analysis.neighbors(encoder, ["b", "a"], 1, sentences, k=2, preprocessor=preprocessor))
     ```
 
     Source: Peters et al. 2018, "Deep contextualized word representations", table 4. https://arxiv.org/abs/1802.05365
     """
+    words, *sentences = to_sentences([words, *sentences])
     rule = f"`position` must be from 0 to {len(words) - 1}, that of a word in `words`."
     expect(position in range(len(words)), rule, position=position)
     layers = None if layer is None else [layer]
-    options = {
-        "preprocessor": preprocessor,
-        "layers": layers,
-        "dtype": None,
-        "batch_size": batch_size,
-        "verbose": verbose,
-    }
-    states = hidden_states(model, [list(words), *sentences], **options)
-    table = _unit_table(np.asarray(states.column(states.names[-1]), "float32"))
-    scores = table @ table[position]
-    scores[: len(words)] = -np.inf
-    places = [(each, place) for each, row in enumerate([words, *sentences]) for place in range(len(row))]
-    best = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(words))]
-    return [
-        (sentences[places[row][0] - 1][places[row][1]], float(scores[row]), places[row][0] - 1, places[row][1])
-        for row in best
-    ]
+    states = hidden_states(model, [words, *sentences], **{"layers": layers, "dtype": None, **options})
+    vectors = units(np.asarray(states.column(states.names[-1]), "float32"))
+    cosines = vectors[len(words) :] @ vectors[position]
+    places = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
+    rows = []
+    for each in np.argsort(-cosines, kind="stable")[:k]:
+        row, place = places[each]
+        found = {"word": sentences[row][place], "cosine": float(cosines[each]), "sentence": row, "position": place}
+        rows.append({**found, "text": " ".join(sentences[row])})
+    columns = {"word": "", "cosine": ".3f", "text": ""}
+    return Result(rows, columns, title=f"Neighbors of {words[position]}", index=("sentence", "position"))

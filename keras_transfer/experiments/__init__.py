@@ -7,7 +7,7 @@ from keras_transfer.experiments.comparison import compare
 from keras_transfer.experiments.comparison_plots import plot_learning_curves
 from keras_transfer.experiments.comparison_report import Comparison
 from keras_transfer.experiments.continual import ContinualComparison, compare_continual
-from keras_transfer.experiments.studies import Restarts, RunCost, ScalingCurve, restarts, run_cost, scaling_curve
+from keras_transfer.experiments.studies import Restarts, RunCost, ScalingCurve
 from keras_transfer.experiments.transfer import TransferMatrix, transfer_matrix
 
 __all__ = [
@@ -20,9 +20,6 @@ __all__ = [
     "compare",
     "compare_continual",
     "plot_learning_curves",
-    "restarts",
-    "run_cost",
-    "scaling_curve",
     "transfer_matrix",
 ]
 open_door(sys.modules[__name__])

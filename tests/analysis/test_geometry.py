@@ -48,7 +48,7 @@ def test_the_measures_of_each_layer_are_those_of_the_paper():
     found = isotropy(encoder, SENTENCES, least=3, preprocessor=preprocessor, verbose=0)
     sentences = [each for each in SENTENCES if each]
     states = hidden_states(encoder, sentences, preprocessor=preprocessor, dtype=None, verbose=0)
-    assert found.words == 2 and [row["layer"] for row in found.rows] == ["embeddings", "block_0", "block_1"]
+    assert [row["layer"] for row in found.rows] == ["embeddings", "block_0", "block_1"]
     for row in found.rows:
         vectors = states.flat(slice(None))[row["layer"]].astype("float64")
         words = [word for sentence in sentences for word in sentence]
@@ -85,6 +85,13 @@ def test_a_picture_has_the_principal_axes_and_a_marker_for_each_label():
     assert axes.get_xlabel().endswith("of the variance") and axes.texts[0].get_text() == "$a"
 
 
+def test_labels_of_any_number_and_text_differ():
+    pytest.importorskip("matplotlib", reason="draws pictures: pip install 'keras_transfer[plots]'")
+    figure = scatter(np.arange(28).reshape(14, 2) ** 2, [rf"${i}\frac$" for i in range(14)])
+    marks = {(*each.get_facecolor()[0], len(each.get_paths()[0])) for each in figure.axes[0].collections}
+    assert len(marks) > 12 and figure._repr_png_()
+
+
 def test_t_sne_keeps_groups_together():
     pytest.importorskip("matplotlib", reason="draws pictures: pip install 'keras_transfer[plots]'")
     pytest.importorskip("sklearn", reason="t-SNE: pip install scikit-learn")
@@ -97,6 +104,8 @@ def test_t_sne_keeps_groups_together():
 
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: isotropy(None, [["a"], []]), "at least two sentences with words. Received: sentences=1"),
+    (lambda: isotropy(None, ["A text.", "Two"]), "A sentence must be a list of words. Received: 'A text.'"),
     (lambda: scatter(np.ones(3)), "[points, dim], with at least three points. Received: vectors=(3,)"),
-    (lambda: scatter(np.ones((3, 2)), ["a"]), "`labels` must have one item for each of the 3 vectors ... 1 items"),
+    (lambda: scatter(np.full((3, 2), np.nan)), "`vectors` must be finite numbers"),
+    (lambda: scatter(np.ones((3, 2)), ["a"]), "Each of the 3 vectors must have a label and a text. Received: labels=1"),
 )
