@@ -45,8 +45,8 @@ sweep.plot()
 #
 # The parts of speech are easiest to read in `block_1`: 92%. That alone would prove little, hence the other columns:
 #
-# - `word_types`, the last lines: the most frequent tag of each word, without any model, has 79%. Only what is above
-#   this line can come from the context.
+# - The most frequent tag of each word, below the table, needs no model and has 79%. Only what is above it can come from
+#   the context.
 # - `random`: the same encoder with random weights has 61%, less than the words alone. The `gain` is what pretraining
 #   gave.
 # - `control`: with a random tag for each word, which a probe can only remember, it has 40% to 60%. The difference is

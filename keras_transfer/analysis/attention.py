@@ -14,8 +14,10 @@ from keras_transfer.analysis.result import Result
 from keras_transfer.core.arrays import to_numpy
 from keras_transfer.core.expect import FRACTION, expect, expects, one_of
 from keras_transfer.core.plots import BLUE, new_axes
+from keras_transfer.data import preprocess_words
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
 from keras_transfer.tasks import Task
+from keras_transfer.text import is_sentences, to_sentences
 
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
 _MEASURES = ("entropy", "distance", "first", "previous", "next", "self", "separators")
@@ -352,7 +354,8 @@ def _read(model, x, targets):
     """Returns the inputs of raw data as arrays, and the ids of targets or None."""
     if "decoder_token_ids" not in model.input:
         expect(targets is None, "`targets` require a `Seq2SeqLM`.", targets=targets)
-        return {name: np.array(value) for name, value in model.reader.inputs(x).items()}, None
+        inputs = preprocess_words(to_sentences(x), model.preprocessor)[0] if is_sentences(x) else model.reader.inputs(x)
+        return {name: np.array(value) for name, value in inputs.items()}, None
     rule = "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`."
     expect(targets is not None, rule, targets=None)
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))

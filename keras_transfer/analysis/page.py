@@ -16,18 +16,21 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e3e8ef; --soft: #a9b4c4; --line: #39424f; --paper: #161b22; } }
 body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto;
   max-width: 68em; padding: 0 1em; }
-h1 { font-size: 1.6em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
+h1 { font-size: 1.6em; } h1[id] { margin-top: 2em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
-th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 4em; } .number { white-space: nowrap; }
+th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 6em; } .number { white-space: nowrap; }
 .texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; max-width: 40em;
   white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
 p { color: var(--soft); margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 .side > * { min-width: 0; max-width: 100%; } svg { max-width: 100%; height: auto; }
 p.words { color: var(--ink); line-height: 2; overflow-wrap: anywhere; }
 .words span { unicode-bidi: isolate; padding: .15em .1em; border-radius: .2em; }
-@media (max-width: 30em) { body { margin: 1em auto; padding: 0 .7em; } .texts td:last-child { min-width: 14em; } }
+@media (max-width: 30em) { body { margin: 1em auto; padding: 0 .7em; } th, td { padding: .25em .35em; font-size: 14px; }
+  .texts tr { display: flex; flex-wrap: wrap; } .texts tr > * { flex: 1 0 0; min-width: 0; border: 0; }
+  .texts tr > :last-child { flex-basis: 100%; max-width: none; border-bottom: 1px solid var(--line); }
+  .texts th { font-size: 12px; } .texts td:last-child { min-width: 0; } }
 """
 
 LENGTH = 1000  # Number of characters of a text that the page shows.
@@ -39,7 +42,7 @@ NUMBER = re.compile(r"[-+±\d.,%\[\] *e]*")
 
 def document(title, body):
     """Returns a page as a string, given its title, a text, and its content as HTML."""
-    title = html.escape(title)
+    title = html.escape(tables.visible(title))
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'

@@ -1,6 +1,7 @@
 """`keras-transfer inspect`: one page about a model, next to its start if that is given."""
 
 from keras_transfer import analysis, datasets, tasks
+from keras_transfer.checkpoints import load_preprocessor
 from keras_transfer.cli.labelled_texts import FORM, read_column, read_texts
 from keras_transfer.cli.models import find_model, load_model, trained_model
 from keras_transfer.cli.progress import bar_or_lines
@@ -21,7 +22,9 @@ def inspect(model, data, text_column, label_column, against, report, no_labels, 
         columns = read_texts(data, text_column, label_column, kind, label_separator, **form)
     if against is not None:
         own = trained_model(against)
-        against = Encoder.from_pretrained(against) if own is None else load_model(own)
+        # An encoder alone would read the texts with the tokenizer of the model.
+        parts = () if own else (Encoder.from_pretrained(against), load_preprocessor(against))
+        against = load_model(own) if own else tasks.TextEmbedder(*parts)
     options |= {"pairs": None if pairs is None else datasets.load_blimp(pairs), "verbose": bar_or_lines()}
     found = analysis.inspect(model, columns, against, **options)
     print(f"\n{found}\n\nThe page is in {found.to_html(report, title=f'Inspection of {path}')}")

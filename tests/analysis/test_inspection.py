@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_transfer.analysis import Invariance, inspect, inspection
+from keras_transfer.analysis import Direction, Invariance, inspect, inspection
 from keras_transfer.datasets import MinimalPairs, Trees
 from keras_transfer.tasks import MaskedLM, TextRegressor, TokenClassifier
 from tests.errors import check_errors
@@ -82,9 +82,19 @@ def test_a_tagger_is_scored_by_its_words(only_scores, eagerly):
     right = sum(label == name for label, name in zip(predicted, ["X", "Y", "X", "Y", "Y"]))
     trees = Trees(sentences, [[0, 1], [0], [0, 1]], [["root", "obj"], ["root"], ["root", "obj"]], tags)
     for given in ((sentences, tags), (sentences, [[0, 1], [0], [1, 1]]), trees):
-        table, gains = inspect(model, given, model, verbose=0).sections["scores"].results
-        assert table.rows[0][:2] == ["accuracy", f"{right / 5:.4f}"]
-        assert gains.rows[0][1:4] == ["5", "0", "0"]
+        [found] = inspect(model, given, model, verbose=0).sections["scores"].results
+        assert found.rows[0][2:4] == ["5", f"{right / 5:.3f}"] and found.rows[0][5] == f"{right / 5:.3f}"
+
+
+def test_several_labels_are_right_in_all_sections_if_all_of_a_row_are(monkeypatch, data, eagerly):
+    monkeypatch.setattr(inspection, "SECTIONS", {n: inspection.SECTIONS[n] for n in ("scores", "behavior")})
+    model = vectors(multi_label=True)
+    model.weights[-1].assign([9.0, -9.0])  # It answers "bad" to everything.
+    labels = [["bad"], ["good"], ["bad", "good"]] * 10
+    for y in (labels, [[1, 0], [0, 1], [1, 1]] * 10, np.array([[1, 0], [0, 1], [1, 1]] * 10)):
+        sections = inspect(model, (data[0], y), verbose=0).sections
+        assert sections["scores"].results[0].metrics["subset_accuracy"].value == 1 / 3
+        assert sections["behavior"].results[0].rows[0]["accuracy"] == 1 / 3
 
 
 def test_a_section_without_meaning_says_why(only_scores, data, eagerly):
@@ -111,7 +121,7 @@ def three(done, stop=None):
 
         return run
 
-    return {name: inspection.Section(name, f"About {name}.", 1, find(name)) for name in "abc"}
+    return {name: (name, f"About {name}.", find(name)) for name in "abc"}
 
 
 def test_a_killed_call_continues_after_its_last_finished_section(monkeypatch, tmp_path, data):
@@ -135,12 +145,31 @@ def test_a_killed_call_continues_after_its_last_finished_section(monkeypatch, tm
     assert len(done) == 4 + 5 * 3
 
 
+def test_kept_sections_are_those_of_the_same_settings_and_tests(monkeypatch, tmp_path, data):
+    done, encoder = [], tiny.encoder()
+    monkeypatch.setattr(inspection, "SECTIONS", three(done))
+    for number, options in enumerate(
+        (
+            {"model": tiny.classifier(pooling="mean")},
+            {"model": tiny.classifier(pooling="first")},
+            {"model": encoder, "preprocessor": tiny.preprocessor()},
+            {"model": encoder, "preprocessor": tiny.preprocessor(sequence_length=5)},
+            {"tests": [Direction("praise", ["a"], ["b"], function=lambda first, last: True)]},
+            {"tests": [Direction("praise", ["a"], ["c"], function=lambda first, last: True)]},
+        )
+    ):
+        options = {"model": encoder, "preprocessor": tiny.preprocessor(), **options}
+        for _ in range(2):  # The second call finds all sections.
+            inspect(data=data[0], folder=tmp_path, verbose=0, **options)
+            assert len(done) == 3 * (number + 1)
+
+
 def test_hostile_text_is_shown_as_text(only_scores, tmp_path, eagerly):
     names = [f"good{HOSTILE}", "<b>bad"]
     model = tiny.of_words(["good", "bad"], label_names=names)
     texts = [HOSTILE, "good", "x" * 20_000, "<img src=x onerror=alert(1)>"] * 6
     found = inspect(model, (texts, names * 12), verbose=0)
-    page = found.to_html(tmp_path / "folder" / "page.html", "<i>Title").read_text("utf-8")
+    page = found.to_html(tmp_path / "folder" / "page.html", "<i>Title \u202e").read_text("utf-8")
     assert not {"script", "img", "b", "i"} & set(balanced(page))
     assert "&lt;script&gt;" in page and "\u202e" not in page and "\x00" not in page and len(page) < 2e6
     assert "\u202e" not in str(found)

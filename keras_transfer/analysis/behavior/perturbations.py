@@ -308,10 +308,17 @@ def _with_typos(model, kind, x, rate, seed):
 
 
 def _named(model, y):
-    """Returns the right answers of a model with names of labels, if they are positions, as names."""
-    names = getattr(model, "label_names", None)
-    if names is not None and all(isinstance(label, (int, np.integer)) for label in y):
-        y = [names[label] if 0 <= label < len(names) else label for label in y]
+    """Returns the right answers of a model with names of labels, in which positions are replaced with names."""
+    names = getattr(model, "label_names", None) or []
+    if getattr(model, "multi_label", False):
+        return [[names[place] for place in np.flatnonzero(row)] for row in model.labels.encode(y)]
+
+    def named(label):
+        if isinstance(label, (list, tuple)):
+            return [named(each) for each in label]
+        return names[label] if isinstance(label, (int, np.integer)) and 0 <= label < len(names) else label
+
+    y = [named(label) for label in y]
     check_labels(model, y)
     return y
 
