@@ -174,6 +174,8 @@ def inspect(
     inspection.to_html("inspection.html")
     ```
     """
+    rule = "`against` must be a task or an encoder. Labels belong to the data: `inspect(model, (x, y))`."
+    expect(against is None or isinstance(against, keras.Model), rule, against=type(against).__name__)
     preprocessor = preprocessor or getattr(model, "preprocessor", None)
     models = [each for each in (model, against) if each is not None]
     for each in models:
