@@ -231,7 +231,7 @@ def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, ea
 
 test_a_mistake_is_one_error = check_errors(
     (lambda: inspect("model", ["a"]), "`model` must be a task or an encoder. Received: model='model'"),
-    (lambda: inspect(tiny.of_vectors(), ["a"], ["x"]), "to the data: `inspect(model, (x, y))`. Received: against='list'"),
+    (lambda: inspect(tiny.of_vectors(), ["a"], ["x"]), "`inspect(model, (x, y))`. Received: against='list'"),
     (lambda: inspect(tiny.encoder(), ["a"]), "An encoder does not hold its preprocessor"),
     (lambda: inspect(tiny.of_vectors(), (["a", "b"], [0])), "Each row must have a label. Received: rows=2, labels=1"),
     (lambda: inspect(tiny.of_vectors(), []), "`data` must"),
