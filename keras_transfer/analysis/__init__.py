@@ -22,7 +22,7 @@ from keras_transfer.analysis.behavior.perturbations import (
     perturbation_curve,
     typos,
 )
-from keras_transfer.analysis.bias import AssociationTest, association_test, remove_direction, swap_words
+from keras_transfer.analysis.bias import association_test, remove_direction, swap_words
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.geometry import isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
@@ -56,7 +56,6 @@ from keras_transfer.analysis.tables import Table
 
 __all__ = [
     "Ablation",
-    "AssociationTest",
     "AttentionWeights",
     "Attributions",
     "BehaviorReport",
@@ -76,6 +75,7 @@ __all__ = [
     "PerturbationCurve",
     "Probe",
     "RelationHeads",
+    "Result",
     "StoredStates",
     "StructuralProbe",
     "StructuralSweep",

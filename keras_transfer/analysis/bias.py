@@ -1,10 +1,10 @@
 """Associations of word and text vectors with attributes, tested by permutation, and two ways to weaken them."""
 
-import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from keras_transfer.analysis.result import Result
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import FLAG, TEXT, Rule, expect, expects, instance_of, integer, list_of
+from keras_transfer.core.expect import TEXT, Rule, expect, expects, instance_of, integer, list_of
 from keras_transfer.tasks import TextEmbedder
 
 _ROUNDING = 1e-6  # Associations that differ by less are equal, since vectors are float32.
@@ -25,38 +25,6 @@ VECTORS = Rule(
 )
 
 
-@dataclasses.dataclass(repr=False)
-class AssociationTest(Result):
-    """The result of a test of associations, which `association_test` returns.
-
-    Attributes:
-        rows: List of dicts, one for each target, the highest first: `target`, `set` ("x" or "y"), and `association`,
-            its mean cosine with `a` minus that with `b`.
-        effect: Float. Difference of the mean associations of both sets, in standard deviations of all associations.
-        statistic: Float. Difference of the sums of the associations of both sets.
-        p: Float. Share of the partitions of all targets into two such sets whose statistic is at least as large.
-        partitions: Integer. Number of partitions that were counted.
-        is_exact: Boolean. Whether these are all partitions, and not a sample.
-        missing: List of the words without a vector, which are left out.
-    """
-
-    rows: list
-    effect: float
-    statistic: float
-    p: float
-    partitions: int
-    is_exact: bool
-    missing: list
-
-    title, index = "Association test", ("target",)
-    columns = {"target": "", "set": "", "association": "+.4f"}
-
-    def _notes(self):
-        how = f"{'all' if self.is_exact else 'sampled'} {self.partitions:,} partitions"
-        notes = [f"effect {self.effect:.3f}, statistic {self.statistic:.4f}, p {self.p:.2g} ({how})."]
-        return notes + ([f"Without a vector: {', '.join(self.missing)}."] if self.missing else [])
-
-
 @expects(vectors=VECTORS, x=WORDS, y=WORDS, a=WORDS, b=WORDS, samples=integer(1))
 def association_test(
     vectors: WordVectors | TextEmbedder | Callable,
@@ -66,13 +34,12 @@ def association_test(
     b: Sequence[str],
     *,
     samples: int = 100_000,
-) -> AssociationTest:
+) -> Result:
     """Tests whether two sets of targets differ in their association with two sets of attributes (WEAT, SEAT).
 
-    The association of a target is its mean cosine with the attributes `a` minus that with `b`. With words, this is the
-    Word Embedding Association Test. With texts, such as "This is a nurse." for each word, it is the Sentence Encoder
-    Association Test. A small p value says that the sets differ in these vectors, not that a model which uses them
-    decides differently, and a large one that these words show no bias, not that there is none.
+    The association of a target is its mean cosine with the attributes `a` minus that with `b`, of words (WEAT) or of
+    texts such as "This is a nurse." (SEAT). A small p value says that the sets differ in these vectors, not that a
+    model which uses them decides differently, and a large one that these words show no bias, not that there is none.
 
     Args:
         vectors: `WordVectors`, a `TextEmbedder`, or a function from a list of texts to their vectors `[texts, dim]`.
@@ -84,7 +51,10 @@ def association_test(
             each is counted once instead. Defaults to `100_000`.
 
     Returns:
-        `AssociationTest`.
+        `Result` with a row for each target, the highest first: `target`, `set` ("x" or "y"), and `association`. Its
+        attributes are `effect`, the difference of the mean associations of both sets in standard deviations of all,
+        `statistic`, that of their sums, `p`, the share of the partitions of all targets into two such sets whose
+        statistic is at least as large, and `missing`, the words without a vector, which are left out.
 
     Raises:
         ValueError: If `x` and `y` have different sizes, if fewer than two words of a set have a vector, or if a
@@ -120,8 +90,8 @@ def association_test(
         values, spread = np.full(len(rows), values.mean()), 1.0
     first, second = values[:size], values[size:]
     effect, statistic = (first.mean() - second.mean()) / spread, first.sum() - second.sum()
-    is_exact = math.comb(len(rows), size) <= samples
-    if is_exact:
+    count = math.comb(len(rows), size)
+    if count <= samples:
         partitions = np.array([*itertools.combinations(range(len(rows)), size)])
     else:
         drawn = np.tile(np.arange(len(rows)), (samples, 1))
@@ -129,7 +99,12 @@ def association_test(
         partitions[0] = range(size)  # The observed one.
     # The sum of the first part determines the statistic. Sums that differ only by rounding are equal.
     p = np.mean(values[partitions].sum(axis=1) >= first.sum() - 1e-12 * np.abs(values).sum())
-    return AssociationTest(rows, float(effect), float(statistic), float(p), len(partitions), is_exact, missing)
+    counted = f"all {count:,}" if count <= samples else f"sampled {samples:,}"
+    notes = [f"effect {effect:.3f}, statistic {statistic:.4f}, p {p:.2g} ({counted} partitions)."]
+    notes += [f"Without a vector: {', '.join(missing)}."] if missing else []
+    found: dict[str, Any] = {"effect": float(effect), "statistic": float(statistic), "p": float(p), "missing": missing}
+    columns = {"target": "", "set": "", "association": "+.4f"}
+    return Result(rows, columns, title="Association test", index=("target",), notes=notes, **found)
 
 
 def _unit_vectors(vectors, texts):
@@ -147,32 +122,27 @@ def _unit_vectors(vectors, texts):
     return found / lengths
 
 
-@expects(vectors=instance_of(WordVectors, "`WordVectors`"), pairs=PAIRS, equalize=FLAG, keep=list_of(TEXT))
-def remove_direction(
-    vectors: WordVectors, pairs: Sequence, *, equalize: bool = True, keep: Sequence[str] = ()
-) -> WordVectors:
+@expects(vectors=instance_of(WordVectors, "`WordVectors`"), pairs=PAIRS, keep=list_of(TEXT))
+def remove_direction(vectors: WordVectors, pairs: Sequence, *, keep: Sequence[str] = ()) -> WordVectors:
     """Returns word vectors without the direction in which the words of pairs differ (hard debiasing).
 
     The direction is the first principal axis of the differences between unit vectors of pairs, such as "he" and "she".
-    It is projected out of all vectors but those of `pairs` and `keep`.
-
-    What is removed is the direction, not the bias: words that had the same association still have similar vectors
-    (Gonen and Goldberg 2019). Test it with words that are not in `pairs`, and what the task loses.
+    It is projected out of all vectors but those of `keep` and `pairs`. The words of a pair then differ only in it, so
+    that each other word is equally similar to both. What is removed is the direction, not the bias: words that had the
+    same association still have similar vectors (Gonen and Goldberg 2019). Test it with words that are not in `pairs`.
 
     Args:
         vectors: `WordVectors`. It does not change.
         pairs: List of pairs of words, such as `[("he", "she"), ("man", "woman")]`. Pairs with a word that has no vector
             or a zero vector are left out.
-        equalize: Boolean. Whether the words of a pair then differ only in this direction, so that each other word is
-            equally similar to both. Defaults to `True`.
         keep: List of words that keep their vectors, such as "mother" or "beard". Defaults to none.
 
     Returns:
         `WordVectors` with the same words.
 
     Raises:
-        ValueError: If no pair has two vectors that differ, if a word of `keep` has no vector, or if with `equalize` a
-            word is in several pairs.
+        ValueError: If no pair has two vectors that differ, if a word of `keep` has no vector, or if a word is in
+            several pairs.
 
     Example:
     ```python
@@ -188,8 +158,7 @@ def remove_direction(
     words, lost = [*itertools.chain(*known)], [word for word in keep if word not in vectors]
     expect(not lost, "All words of `keep` must have a vector.", keep=lost[:5])
     twice = [word for word in dict.fromkeys(words) if words.count(word) > 1]
-    rule = "Other words can be equally similar to the words of one pair only. Remove a pair, or pass `equalize=False`."
-    expect(not (equalize and twice), rule, twice=twice)
+    expect(not twice, "A word can be in one pair only, to whose words others become equally similar.", twice=twice)
     pair_units = [_unit_vectors(vectors, pair) for pair in known]
     differences = np.array([first - second for first, second in pair_units])
     rule = "At least one pair must have two vectors that differ in their directions."
@@ -201,14 +170,13 @@ def remove_direction(
     projected = np.ones(len(table), bool)
     projected[[places[word] for word in (*words, *keep)]] = False
     table[projected] -= np.outer(table[projected] @ direction, direction)
-    if equalize:
-        for pair, (first, second) in zip(known, pair_units):
-            size = np.mean([np.linalg.norm(vectors[word]) for word in pair])
-            middle = (first + second) / 2
-            middle -= middle @ direction * direction
-            height = math.sqrt(max(1 - middle @ middle, 0.0)) * (1 if (first - second) @ direction >= 0 else -1)
-            for word, sign in zip(pair, (1, -1)):
-                table[places[word]] = size * (middle + sign * height * direction)
+    for pair, (first, second) in zip(known, pair_units):
+        size = np.mean([np.linalg.norm(vectors[word]) for word in pair])
+        middle = (first + second) / 2
+        middle -= middle @ direction * direction
+        height = math.sqrt(max(1 - middle @ middle, 0.0)) * (1 if (first - second) @ direction >= 0 else -1)
+        for word, sign in zip(pair, (1, -1)):
+            table[places[word]] = size * (middle + sign * height * direction)
     return WordVectors(vectors.words, table[:-1], coverage=vectors.coverage, unknown_vector=table[-1])
 
 

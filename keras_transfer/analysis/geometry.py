@@ -24,9 +24,8 @@ def isotropy(
 ) -> Result:
     """Returns how isotropic the vectors of words are in each layer, and how much they depend on the context.
 
-    If the vectors of a layer lie in a narrow cone, all cosines are high, also those of unrelated words. What is
-    interesting is what a word has above that: the adjusted columns. A high cosine of random words says nothing about
-    how well a layer serves a task, since a linear head can subtract the mean.
+    If the vectors of a layer lie in a narrow cone, all cosines are high, also those of unrelated words, and only what a
+    word has above that is interesting. It says little about how well a layer serves a task: a head can subtract a mean.
 
     Args:
         model: Task or encoder.
@@ -130,7 +129,6 @@ def scatter(
         A `matplotlib.figure.Figure`.
 
     Raises:
-        ImportError: If matplotlib, or scikit-learn for t-SNE, is not installed.
         ValueError: If `vectors` has another shape or is not finite, or if there are not as many labels or texts.
 
     Example:

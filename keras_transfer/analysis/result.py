@@ -1,7 +1,7 @@
 """Results that print as a table."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_transfer.analysis import page
 from keras_transfer.analysis.tables import Table, visible
@@ -21,6 +21,14 @@ class Result:
         title: String. Title of the table.
         index: Tuple of the names in the rows that identify a row.
         notes: List of the lines below the table.
+        **values: What else the result has, as attributes.
+
+    Example:
+    ```python
+    rows = [{"layer": "block_0", "score": 0.91, "low": 0.9, "high": 0.92}]
+    columns = {"layer": "", "score": ".2f", "95% interval": (("low", "high"), ".2f")}
+    print(keras_transfer.analysis.Result(rows, columns, title="Scores", index=("layer",)))
+    ```
     """
 
     title: str = ""
@@ -29,8 +37,15 @@ class Result:
     columns: Any = {}
     notes: Sequence[str] = ()
 
-    def __init__(self, rows: list, columns: dict, *, title: str, index: tuple[str, ...], notes: Sequence[str] = ()):
+    def __init__(
+        self, rows: list, columns: dict, *, title: str, index: tuple[str, ...], notes: Sequence[str] = (), **values: Any
+    ):
         self.rows, self.columns, self.title, self.index, self.notes = rows, columns, title, index, notes
+        self.__dict__.update(values)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def _cells(self):
         """Returns the column headers and the rows of the table as strings."""

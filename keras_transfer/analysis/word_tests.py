@@ -176,7 +176,6 @@ def neighbors(
     sentences: Sequence[Sequence[str]],
     *,
     k: int = 10,
-    layer: str | None = None,
     **options: Any,
 ) -> Result:
     """Returns the words of other sentences whose vectors in context are nearest to that of a word in its sentence.
@@ -187,15 +186,15 @@ def neighbors(
         position: Integer. Position of the word in it.
         sentences: List of lists of words, in which neighbors are looked for.
         k: Integer. Number of neighbors. Defaults to `10`.
-        layer: String. Name of a layer, such as "block_3". Defaults to `None`, the last one.
-        **options: Arguments of `hidden_states`, such as the `preprocessor` of an encoder.
+        **options: Arguments of `hidden_states`, such as `layers=["block_3"]`, of which the last one counts, or the
+            `preprocessor` of an encoder.
 
     Returns:
         `Result` with a row for each neighbor, the nearest first: `word`, `cosine`, the numbers of the `sentence` and of
         the `position` in it, and its `text`.
 
     Raises:
-        ValueError: If there is no such position or layer, or if the model has no hidden states or no preprocessor.
+        ValueError: If there is no such position, or if the model has no hidden states.
 
     Example:
     ```python
@@ -210,8 +209,7 @@ def neighbors(
     words, *sentences = to_sentences([words, *sentences])
     rule = f"`position` must be from 0 to {len(words) - 1}, that of a word in `words`."
     expect(position in range(len(words)), rule, position=position)
-    layers = None if layer is None else [layer]
-    states = hidden_states(model, [words, *sentences], **{"layers": layers, "dtype": None, **options})
+    states = hidden_states(model, [words, *sentences], **{"dtype": None, **options})
     vectors = units(np.asarray(states.column(states.names[-1]), "float32"))
     cosines = vectors[len(words) :] @ vectors[position]
     places = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]

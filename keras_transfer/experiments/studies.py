@@ -24,10 +24,8 @@ _SECONDS = 60  # The counters of processors begin again after some minutes at fu
 class Restarts(Result):
     """Counts the runs of a comparison that failed to learn, such as classifiers with one answer to everything.
 
-    Some seeds of fine-tuning a large encoder on few texts end at the accuracy of the majority class. How many do says
-    more about a method than one mean over both kinds of runs. The `rows` have for each method its number of `runs`, how
-    many have `failed`, their `share` with its 95% Wilson interval from `low` to `high`, the mean validation `score` of
-    all runs, and that without the failed ones, `score_of_rest`, or `None`.
+    `rows` have for each method its number of `runs`, how many have `failed`, their `share` with its 95% Wilson interval
+    from `low` to `high`, the mean validation `score` of all runs, and that of the others, `score_of_rest`, or `None`.
 
     Args:
         comparison: `Comparison` that `compare` returns.
@@ -86,9 +84,6 @@ class Restarts(Result):
 
         Returns:
             A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
         """
         axes = new_axes(6.4, 1.4 + 0.36 * len(self.rows))
         for place, scores in enumerate(self.scores.values()):
@@ -107,16 +102,14 @@ class Restarts(Result):
 class ScalingCurve(Result):
     """Fits the power law `a - b * size ** -c` to scores by the amount of data, to see whether more data would help.
 
-    `a` is the score of unlimited data. Least squares of the mean scores, weighted by the number of seeds.
+    `a` is the score of unlimited data. The fit is that of least squares to the mean scores, weighted by the seeds.
+    `rows` have for each `size` its number of `seeds`, the mean `score` with its 95% t interval from `low` to `high`, or
+    `None` for a single seed, and the value of the curve, `fitted`. The attributes `a`, `b` and `c` are `(value, low,
+    high)`.
 
     Args:
         sizes: List of at least four different numbers, such as of labels, of pretraining texts or of parameters.
         scores: List of the scores of each size: a list of floats, one for each seed, or one float.
-
-    Attributes:
-        a, b, c: Parameters of the curve, each `(value, low, high)`.
-        rows: List of dicts, one for each size: `size`, `seeds`, the mean `score` with its 95% t interval from `low` to
-            `high`, or `None` for a single seed, and the value of the curve, `fitted`.
 
     Raises:
         ValueError: If there are fewer than four sizes, if sizes are equal or not positive, if sizes and scores differ
@@ -167,8 +160,8 @@ class ScalingCurve(Result):
             size: Float. Number of examples.
 
         Returns:
-            `(value, low, high)`, with the 95% bootstrap interval over the seeds, or NaN with a single seed. The
-            interval does not contain the error of the form of the curve, which grows beyond the largest size.
+            `(value, low, high)`, with the 95% bootstrap interval over the seeds, or NaN with a single seed. The error
+            of the form of the curve, which grows beyond the largest size, is not in it.
         """
         a, b, c = self._fits
         return _score(a - b * float(size) ** -c)
@@ -178,9 +171,6 @@ class ScalingCurve(Result):
 
         Returns:
             A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
         """
         axes, sizes = new_axes(), [row["size"] for row in self.rows]
         places = np.geomspace(min(sizes), 2 * max(sizes), 60)
@@ -222,8 +212,8 @@ def _fit(sizes, scores, weights):
 class RunCost(contextlib.AbstractContextManager):
     """Measures the time and, where the machine tells, the energy of a block of code.
 
-    The energy is that of the counters of the processor, which often only the administrator can read, and of the power
-    of NVIDIA GPUs, read each second. Both are those of all that runs on them, not of this process alone.
+    The energy is that of the counters of the processor, which often only the administrator can read, and that of NVIDIA
+    GPUs, whose power is read each second. Both count all that runs on them, not this process alone.
 
     Args:
         watts: Float. Power that is assumed if nothing can be measured. Defaults to `None`.
@@ -231,9 +221,8 @@ class RunCost(contextlib.AbstractContextManager):
 
     Attributes:
         seconds, cpu_seconds: Floats. Time on the clock, and time of all CPU cores of this process.
-        kwh: Float. Energy, or `None`.
+        kwh, grams: Floats. Energy, and CO2 by the given factor, or `None`.
         source: `"measured"`, or `"assumed"` from `watts`. `None` without energy.
-        grams: Float. CO2 by the given factor, or `None`.
 
     Example:
     ```python
@@ -301,8 +290,7 @@ class RunCost(contextlib.AbstractContextManager):
 def _counters():
     """Returns the microjoules of the counter of each processor, and the number at which it begins again."""
     found = {}
-    for folder in pathlib.Path("/sys/class/powercap").glob("*-rapl:?"):
+    for path in pathlib.Path("/sys/class/powercap").glob("*-rapl:?/energy_uj"):
         with contextlib.suppress(OSError):
-            used, most = (int((folder / f"{name}_uj").read_text()) for name in ("energy", "max_energy_range"))
-            found[folder.name] = used, most + 1
+            found[path] = int(path.read_text()), int(path.with_name("max_energy_range_uj").read_text()) + 1
     return found

@@ -151,7 +151,7 @@ def test_without_contexts_a_word_is_nearest_to_itself():
     words = ["a", "b", "c"]
     encoder = WordVectorEncoder.from_vectors(WordVectors(words, np.eye(3)))
     options = {"preprocessor": WordPreprocessor(words), "verbose": 0}
-    found = neighbors(encoder, ["a", "b"], 1, [["b", "a"], ["c", "b"]], k=9, layer="embeddings", **options)
+    found = neighbors(encoder, ["a", "b"], 1, [["b", "a"], ["c", "b"]], k=9, layers=["embeddings"], **options)
     assert [[*row.values()][:4] for row in found.rows[:2]] == [["b", 1, 0, 0], ["b", 1, 1, 1]] and len(found.rows) == 4
 
 
