@@ -5,7 +5,7 @@ import sys
 from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.attribution import attribute
-from keras_transfer.analysis.attribution_view import Attributions, DeletionCurve
+from keras_transfer.analysis.attribution_view import Attributions
 from keras_transfer.analysis.behavior.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.behavior.checklist import (
     BehaviorReport,
@@ -60,7 +60,6 @@ __all__ = [
     "Attributions",
     "BehaviorReport",
     "ClassificationReport",
-    "DeletionCurve",
     "Direction",
     "HeadStatistics",
     "Inspection",

@@ -5,6 +5,7 @@ import unicodedata
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.special
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
@@ -23,14 +24,12 @@ from keras_transfer.text import TokenPreprocessor, WordLevelPreprocessor, WordPr
 class Question(NamedTuple):
     """Rows of a task's inputs, and what is asked about each.
 
-    Attributes:
+    Args:
         inputs: Dict of arrays `[rows, length, ...]`.
         places: Integer array `[rows, outputs, axes]`. The places, behind the first axis, of the outputs that count.
         targets: List of strings. What these outputs stand for.
-        tokens: List of lists of strings. The tokens of each row.
-        words: List of lists of strings. The words of each row.
-        owners: List of integer arrays `[tokens]`. The word of each token, -1 for special tokens.
-        fixed: List of boolean arrays `[tokens]`, true for tokens that a baseline keeps.
+        tokens, words: Lists of lists of strings.
+        owners: List of integer arrays `[tokens]`. The word of each token, or -1 for tokens that are never left out.
     """
 
     inputs: dict
@@ -39,25 +38,24 @@ class Question(NamedTuple):
     tokens: list
     words: list
     owners: list
-    fixed: list
 
 
 def ask(task, x, target):
     """Returns the `Question` about texts, given the target as the user passes it."""
-    kinds = {
-        TextClassifier: _about_texts,
-        TextRegressor: _about_texts,
-        TokenClassifier: _about_words,
-        SpanExtractor: _about_answers,
-        CausalLM: _about_continuations,
-        Seq2SeqLM: _about_targets,
-    }
     task.reader.require()
-    question = next(about for kind, about in kinds.items() if isinstance(task, kind))(task, x, target)
+    if isinstance(task, (TextClassifier, TextRegressor)):
+        about = _about_texts
+    elif isinstance(task, TokenClassifier):
+        about = _about_words
+    elif isinstance(task, SpanExtractor):
+        about = _about_answers
+    else:
+        about = _about_continuations if isinstance(task, CausalLM) else _about_targets
+    question = about(task, x, target)
     return question._replace(inputs={name: question.inputs[name] for name in input_names(task)})
 
 
-def each(target, count):
+def _each(target, count):
     """Returns the targets of all rows as a list, given one of them or one for each."""
     if not isinstance(target, (list, np.ndarray)):
         return [target] * count
@@ -66,28 +64,34 @@ def each(target, count):
     return list(target)
 
 
-def as_columns(x):
-    """Returns a single text, or a single pair of texts, as columns."""
-    if isinstance(x, tuple):
-        return tuple([part] if isinstance(part, str) else part for part in x)
-    return [x] if isinstance(x, str) else x
+def _is_place(value, count):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= value < count
 
 
-# === One answer for each text ===
-
-
-def classes_of(task, outputs, target):
+def _classes(task, outputs, target):
     """Returns the places of classes, or of numbers, as an integer array `[rows]`, and their names."""
     names = task.label_names or [*map(str, range(outputs.shape[-1]))]
-    count, given = len(names), each(target, len(outputs))
     found = []
-    for row, (values, one) in enumerate(zip(outputs, given)):
-        one = int(values.argmax()) if one is None else names.index(one) if one in names else one
-        is_place = isinstance(one, (int, np.integer)) and not isinstance(one, bool) and 0 <= one < count
-        rule = f"`target` must be one of {names}, or a number from 0 to {count - 1}."
-        expect(is_place, rule, target=one, row=row)
+    for row, (values, one) in enumerate(zip(outputs, _each(target, len(outputs)))):
+        one = values.argmax() if one is None else names.index(one) if one in names else one
+        rule = f"`target` must be one of {names}, or a number from 0 to {len(names) - 1}."
+        expect(_is_place(one, len(names)), rule, target=one, row=row)
         found.append(int(one))
     return np.array(found), [names[place] for place in found]
+
+
+def _tags(task, sentences, target):
+    """Returns the position of a word in each sentence, the place of a label for it, and the names of both."""
+    words, labels = [], []
+    for row, one in enumerate(_each(target, len(sentences))):
+        word, label = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
+        rule = "`target` of a tagger must be the position of a word in its sentence, or `(position, label)`."
+        expect(_is_place(word, len(sentences[row])), rule, target=one, row=row, words=len(sentences[row]))
+        words.append(word)
+        labels.append(label)
+    outputs = [found[word] for found, word in zip(task.predict(sentences, verbose=0), words)]
+    places, names = _classes(task, np.stack(outputs), labels)
+    return words, places, [f"{words[at]}: {name}" for words, at, name in zip(sentences, words, names)]
 
 
 def _about_texts(task, x, target):
@@ -97,49 +101,91 @@ def _about_texts(task, x, target):
     columns = task.reader.columns(x)
     inputs = task.reader.batches(columns, None, batch_size=64, shuffle=False).inputs
     expect("text" not in inputs, f"The encoder accepts strings. {rule}", encoder=task.encoder)
-    places, names = classes_of(task, task.predict(inputs, verbose=0), target)
+    places, names = _classes(task, task.predict(inputs, verbose=0), target)
     texts = columns if isinstance(columns, tuple) else (columns,)
     return Question(inputs, places[:, None, None], names, *named(task.preprocessor, inputs, texts))
-
-
-# === Words ===
 
 
 def _about_words(task, x, target):
     rule = "A tagger with `crf=True` scores sequences of labels. Use `method='erasure'`."
     expect(not task.crf, rule, crf=task.crf)
     sentences = task.reader.columns(x)
-    given = [tagged(task, sentences, row, one) for row, one in enumerate(each(target, len(sentences)))]
+    asked, places, names = _tags(task, sentences, target)
     data = task.reader.batches(sentences, None, batch_size=64, shuffle=False)
-    layout, inputs = data.contents.layout, data.inputs
-    labels = task.predict(sentences, verbose=0)
-    first = np.cumsum([0, *layout.counts])
-    chosen = [first[row] + word for row, (word, _) in enumerate(given)]
-    rows, positions = layout.row[chosen], layout.position[chosen]
-    places, names = classes_of(task, np.stack([labels[i][w] for i, (w, _) in enumerate(given)]), [c for _, c in given])
-    inputs = {name: values[rows] for name, values in inputs.items()}
-    found = named(task.preprocessor, inputs, None)
-    names = [f"{sentences[i][word]}: {name}" for i, ((word, _), name) in enumerate(zip(given, names))]
-    for i, row in enumerate(rows):  # The words are those of the sentence, as far as they are read in this row.
-        own = np.flatnonzero(layout.row == row)
-        own = own[(own >= first[i]) & (own < first[i + 1])]
-        starts = layout.position[own]
-        owner = np.searchsorted(starts, np.arange(len(found[0][i])), side="right") - 1
-        found[2][i] = np.where((found[2][i] >= 0) & (owner >= 0), owner, -1)
-        found[1][i] = [sentences[i][place - first[i]] for place in own]
-    return Question(inputs, np.stack([positions, places], axis=1)[:, None], names, *found)
+    layout = data.contents.layout
+    chosen = np.cumsum([0, *layout.counts])[:-1] + asked
+    inputs = {name: values[layout.row[chosen]] for name, values in data.inputs.items()}
+    tokens, _, owners = named(task.preprocessor, inputs)
+    words, positions = [], layout.position[chosen]
+    for row, sentence in enumerate(sentences):  # A long sentence has several rows, and each reads some of its words.
+        counts = np.ones(len(sentence), int)
+        if isinstance(task.preprocessor, TokenPreprocessor):
+            counts = np.asarray(task.preprocessor.tokenizer.word_pieces(sentence).row_lengths())
+        ends, real = np.cumsum(counts), owners[row] >= 0
+        place = np.flatnonzero(real) - positions[row] + ends[asked[row]] - counts[asked[row]]
+        found = np.searchsorted(ends, place, side="right")
+        owners[row][real] = found - found[0]
+        words.append(sentence[found[0] : found[-1] + 1])
+    return Question(inputs, np.stack([positions, places], axis=1)[:, None], names, tokens, words, owners)
 
 
-def tagged(task, sentences, row, target):
-    """Returns the word and the label, or `None` for the predicted one, that a target of a tagger names."""
-    word, label = target if isinstance(target, tuple) and len(target) == 2 else (target, None)
-    rule = "`target` of a tagger must be the position of a word in its sentence, or `(position, label)`."
-    is_place = isinstance(word, (int, np.integer)) and not isinstance(word, bool) and 0 <= word < len(sentences[row])
-    expect(is_place, rule, target=target, row=row, words=len(sentences[row]))
-    return int(word), label
+def ask_without(model, x, target, kind):
+    """Returns the `Question` about the words of texts, and a function that returns the outputs without some words."""
+    rule = "Words can be deleted for classifiers, regressors, taggers and a `Seq2SeqLM`. Use 'occlusion'."
+    expect(not isinstance(model, (SpanExtractor, CausalLM)), rule, model=type(model).__name__)
+    model.reader.require()
+    columns = model.reader.columns(x)
+    columns = columns if isinstance(columns, tuple) else (columns,)
+    is_tagger, count = isinstance(model, TokenClassifier), len(columns[0])
+    expect(count > 0, "`x` must contain at least one text.", x=x)
+    if is_tagger:
+        words = [list(row) for row in columns[0]]
+        asked, classes, names = _tags(model, words, target)
+    else:
+        splits = model.preprocessor if isinstance(model.preprocessor, WordLevelPreprocessor) else WordPreprocessor()
+        spans = [
+            [(i, *span) for i, text in enumerate(texts) for span in character_offsets(text, splits.words([text])[0])]
+            for texts in zip(*columns)
+        ]
+        words = [[columns[i][row][start:end] for i, start, end in own] for row, own in enumerate(spans)]
 
+    def left(row, places):
+        if is_tagger:
+            return ([word for place, word in enumerate(words[row]) if place not in places],)
+        texts = [column[row] for column in columns]
+        for place in sorted(places, reverse=True):
+            column, start, end = spans[row][place]
+            before, after = texts[column][:start].rstrip(), texts[column][end:]
+            texts[column] = before + after if before else after.lstrip()
+        return texts
 
-# === Answers ===
+    def predict(rows, places):
+        texts = tuple(map(list, zip(*map(left, rows, places))))
+        if isinstance(model, Seq2SeqLM):
+            found = model.score(texts[0], [names[row] for row in rows])
+            found = np.asarray(getattr(found, "log_likelihoods", found))
+            return found if kind is None else np.exp(found)
+        outputs = model.predict(texts if len(texts) > 1 else texts[0], verbose=0)
+        if is_tagger:  # The place of a word is smaller without the words before it.
+            at = [asked[row] - sum(place < asked[row] for place in own) for row, own in zip(rows, places)]
+            outputs = np.stack([found[place] for found, place in zip(outputs, at)])
+        if kind is None:
+            return outputs
+        return scipy.special.softmax(outputs, axis=-1) if kind == "softmax" else scipy.special.expit(outputs)
+
+    def outputs(rows, places):
+        return predict(rows, places)[np.arange(len(rows)), classes[np.asarray(rows)]]
+
+    owners = [np.arange(len(own)) for own in words]
+    if isinstance(model, Seq2SeqLM):
+        names = model.generate(list(columns[0])) if target is None else _each(target, count)
+        return Question({}, None, names, words, words, owners), predict
+    if is_tagger:
+        for owner, word in zip(owners, asked):  # Without the word, there is nothing to label.
+            owner[word] = -1
+    else:
+        classes, names = _classes(model, predict(range(count), [()] * count), target)
+    return Question({}, None, names, words, words, owners), outputs
 
 
 def _about_answers(task, x, target):
@@ -147,29 +193,25 @@ def _about_answers(task, x, target):
     expect(target is None, rule, target=target)
     questions, contexts = task.reader.columns(x)
     windows = windows_in_memory(task.preprocessor, questions, contexts, task.doc_stride, task.overlap)
-    logits, rows, places, names = task.predict(windows.inputs, verbose=0), [], [], []
-    for example, context in enumerate(contexts):
-        best = -np.inf, 0, 0, 0
-        for row in np.flatnonzero(windows.example == example):
-            inside = windows.starts[row] >= 0
-            sums = np.where(inside, logits[row, 0], -np.inf)[:, None] + np.where(inside, logits[row, 1], -np.inf)
-            sums = np.where(np.triu(np.tril(np.ones_like(sums), task.max_answer_length - 1)) > 0, sums, -np.inf)
-            start, end = np.unravel_index(sums.argmax(), sums.shape)
-            best = max(best, (sums[start, end], row, start, end))
-        _, row, start, end = best
-        rows.append(row)
-        places.append([(0, start), (1, end)])
-        names.append(context[windows.starts[row, start] : windows.ends[row, end]])
+    logits = task.predict(windows.inputs, verbose=0)
+
+    def best(row):
+        firsts, lasts = np.where(windows.starts[row] >= 0, logits[row], -np.inf)
+        sums = firsts[:, None] + lasts
+        sums[np.tril(np.triu(np.ones_like(sums)), task.max_answer_length - 1) == 0] = -np.inf
+        return sums.max(), row, *np.unravel_index(sums.argmax(), sums.shape)
+
+    found = [max(map(best, np.flatnonzero(windows.example == example))) for example in range(len(contexts))]
+    rows = np.array([row for _, row, _, _ in found])
+    places = np.array([[(0, start), (1, end)] for _, _, start, end in found])
+    names = [text[windows.starts[row, i] : windows.ends[row, j]] for text, (_, row, i, j) in zip(contexts, found)]
     inputs = {name: values[rows] for name, values in windows.inputs.items()}
-    return Question(inputs, np.array(places), names, *named(task.preprocessor, inputs, None))
-
-
-# === Generated texts ===
+    return Question(inputs, places, names, *named(task.preprocessor, inputs))
 
 
 def _texts_of(task, x, target):
     texts = list(task.reader.columns(x))
-    return texts, task.generate(texts) if target is None else each(target, len(texts))
+    return texts, task.generate(texts) if target is None else _each(target, len(texts))
 
 
 def _about_continuations(task, x, target):
@@ -177,10 +219,11 @@ def _about_continuations(task, x, target):
     preprocessor = task.preprocessor
     texts, continuations = _texts_of(task, x, target)
     start = [preprocessor.token_to_id(token) for token in preprocessor.packing.start]
+    wholes = preprocessor.tokenize([f"{text}{more}" for text, more in zip(texts, continuations)]).to_list()
     rows, chosen = [], []
-    for prompt, further in zip(texts, continuations):
-        whole = [*start, *_ids(preprocessor, f"{prompt}{further}")]
-        known = _shared([*start, *_ids(preprocessor, prompt)], whole)
+    for prompt, whole in zip(preprocessor.tokenize(texts).to_list(), wholes):
+        whole, prompt = [*start, *whole], [*start, *prompt]
+        known = next((i for i, (a, b) in enumerate(zip(prompt, whole)) if a != b), min(len(prompt), len(whole)))
         for place in range(max(known, 1), len(whole)):
             rows.append(whole[:place])
             chosen.append((place - 1, whole[place]))
@@ -191,16 +234,7 @@ def _about_continuations(task, x, target):
     mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")
     inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
     names = [preprocessor.vocabulary[token - preprocessor.tokenizer.first_id] for _, token in chosen]
-    return Question(inputs, np.array(chosen)[:, None], names, *named(preprocessor, inputs, None))
-
-
-def _ids(preprocessor, text):
-    return preprocessor.tokenize([text]).to_list()[0]
-
-
-def _shared(one, other):
-    """Returns how many of the first ids are the same."""
-    return next((place for place, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    return Question(inputs, np.array(chosen)[:, None], names, *named(preprocessor, inputs))
 
 
 def _about_targets(task, x, target):
@@ -218,82 +252,51 @@ def _about_targets(task, x, target):
     return Question(inputs, places, names, *named(task.preprocessor, inputs, texts))
 
 
-# === Tokens and words ===
-
-
-def named(preprocessor, inputs, columns):
-    """Returns the tokens, the words, the word of each token and what a baseline keeps, for each row of inputs.
-
-    Args:
-        columns: Tuple of columns of texts, of which the rows are made, or `None` if words come from tokens alone.
-    """
+def named(preprocessor, inputs, columns=()):
+    """Returns the tokens, the words and the word of each token of each row, given the texts if words come from them."""
     lengths = real_lengths(inputs)
     if isinstance(preprocessor, TokenPreprocessor):
         return _of_pieces(preprocessor, inputs["token_ids"], lengths, columns)
-    if isinstance(preprocessor, WordLevelPreprocessor) and columns is not None:
-        words = [row[:length] for row, length in zip(preprocessor.words(columns[0]), lengths)]
+    if isinstance(preprocessor, WordLevelPreprocessor) and columns:
+        words = [list(row[:length]) for row, length in zip(preprocessor.words(columns[0]), lengths)]
     else:
         words = [[str(token) for token in row[:length]] for row, length in zip(inputs["token_ids"], lengths)]
-    owners = [np.arange(len(row)) for row in words]
-    return words, [list(row) for row in words], owners, [np.zeros(len(row), bool) for row in words]
+    return words, words, [np.arange(len(row)) for row in words]
 
 
 def _of_pieces(preprocessor, ids, lengths, columns):
     tokenizer, special = preprocessor.tokenizer, {*preprocessor.special_ids} - {preprocessor.unk_id}
-    texts, starts = tokenizer.token_bytes(), tokenizer.word_starts()
-    offsets = [_offsets(tokenizer, column) for column in columns or ()]
-    tokens, words, owners, fixed = [], [], [], []
-    for row, (own, length) in enumerate(zip(ids, lengths)):
-        own = own[:length].tolist()
-        kept = np.array([token in special for token in own], bool)
-        owner, pieces, column = np.full(length, -1), [], -1
+    texts, starts, first_id = tokenizer.token_bytes(), tokenizer.word_starts(), tokenizer.first_id
+    columns = [list(column) for column in columns if tokenizer.has_offsets]
+    parsed = [[part.to_list() for part in tokenizer.tokenize_with_offsets(column)] for column in columns]
+    found = []
+    for row, length in enumerate(lengths):
+        own, owner, begins = ids[row, :length].tolist(), np.full(length, -1), []
+        column, begin = -1, 0
         for place, token in enumerate(own):
-            if kept[place]:
+            if token in special:
                 continue
-            piece = texts[token - tokenizer.first_id]
-            first = place == 0 or kept[place - 1]
-            column += first
-            after = first or is_punctuation(texts[own[place - 1] - tokenizer.first_id])
-            if first or starts[token - tokenizer.first_id] or is_punctuation(piece) or after:
-                pieces.append((column, []))
-            pieces[-1][1].append(place)
-            owner[place] = len(pieces) - 1
-        tokens.append([tokenizer.vocabulary[token - tokenizer.first_id] for token in own])
-        words.append(_surfaces(pieces, own, texts, tokenizer.first_id, [part[row] for part in offsets]))
-        owners.append(owner)
-        fixed.append(kept)
-    return tokens, words, owners, fixed
+            is_first = place == 0 or owner[place - 1] < 0
+            if is_first:
+                column, begin = column + 1, place
+            around = [] if is_first else own[place - 1 : place + 1]
+            if is_first or starts[token - first_id] or any(_is_punctuation(texts[one - first_id]) for one in around):
+                begins.append((place, column, begin))
+            owner[place] = len(begins) - 1
+        words = []
+        for word, (place, column, begin) in enumerate(begins):
+            end = place + np.count_nonzero(owner == word)
+            surface = b"".join(texts[token - first_id] for token in own[place:end]).decode("utf-8", "replace").strip()
+            if column < len(columns):  # As it stands in the text, if the row reads this text from its beginning.
+                known, firsts, lasts = (part[row][place - begin : end - begin] for part in parsed[column])
+                surface = columns[column][row][firsts[0] : lasts[-1]] if known == own[place:end] else surface
+            words.append(surface)
+        found.append(([tokenizer.vocabulary[token - first_id] for token in own], words, owner))
+    tokens, words, owners = map(list, zip(*found))
+    return tokens, words, owners
 
 
-def is_punctuation(piece):
+def _is_punctuation(piece):
     """Returns whether the bytes of a token are only punctuation."""
     text = piece.decode("utf-8", "replace").strip()
     return bool(text) and all(c in string.punctuation or unicodedata.category(c).startswith("P") for c in text)
-
-
-def _offsets(tokenizer, texts):
-    """Returns for each text the text, its ids, and the first and the last character of each, if these are known."""
-    if not tokenizer.has_offsets:
-        return [None] * len(texts)
-    ids, starts, ends = (part.to_list() for part in tokenizer.tokenize_with_offsets(list(texts)))
-    return list(zip(texts, ids, starts, ends))
-
-
-def _surfaces(pieces, ids, texts, first_id, offsets):
-    """Returns the words of a row: as they stand in the text where that is known, or the joined tokens."""
-    found, before = [], {}
-    for column, places in pieces:
-        begin = before.setdefault(column, places[0])
-        source = offsets[column] if column < len(offsets) else None
-        of_text = slice(places[0] - begin, places[-1] + 1 - begin)
-        if source is not None and source[1][of_text] == [ids[place] for place in places]:
-            found.append(source[0][source[2][of_text][0] : source[3][of_text][-1]])
-        else:
-            found.append(b"".join(texts[ids[place] - first_id] for place in places).decode("utf-8", "replace").strip())
-    return found
-
-
-def split_text(preprocessor, text):
-    """Returns `(start, end)` of each word of a text."""
-    splits = preprocessor if isinstance(preprocessor, WordLevelPreprocessor) else WordPreprocessor()
-    return character_offsets(text, splits.words([text])[0])

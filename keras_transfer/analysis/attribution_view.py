@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 import os
+import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ import numpy as np
 from keras_transfer.analysis import page
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.significance import bootstrap_interval
-from keras_transfer.analysis.tables import visible
-from keras_transfer.core.expect import FRACTION, expect, expects, integer, list_of, one_of
-from keras_transfer.core.files import atomic_file
+from keras_transfer.analysis.tables import shorten
+from keras_transfer.core.expect import FRACTION, expect, expects, integer, list_of
 from keras_transfer.core.plots import BLUE, RED, new_axes
 
-_SHOWN = 20  # Number of rows that a text or a notebook shows.
+_ROWS, _LETTERS, _BARS = 20, 100, 60  # What is shown: rows, letters of a word, and words of a plot.
 
 
 @dataclasses.dataclass(repr=False)
@@ -25,14 +25,19 @@ class Attributions(Result):
     """How much each token and each word adds to an output, which `attribute` returns.
 
     Printed, and in a notebook, it is the texts with colors: blue for words that add to the output, red for those that
-    take from it.
+    take from it. `rows` is a list of dicts, one for each word.
 
-    Attributes:
+    Args:
         method: String. The method.
         output: String, `"logit"` or `"probability"`.
-        scores: List of float arrays `[tokens]`, one for each row. Special tokens have scores, too.
+        target: List of strings. What the output of each row stands for.
+        tokens: List of lists of strings. The tokens of each row, which are words for methods that delete words.
+        words: List of lists of strings. The words of each row.
+        owners: List of integer arrays `[tokens]`. The word of each token, or -1 for tokens that are never left out.
+        scores: List of float arrays `[tokens]`. Special tokens have scores, too.
         prediction: Float array `[rows]`. The output for each row.
-        removes: The rows, and the model that computes their outputs without some words.
+        without: Function of a list of rows and a list of lists of positions of tokens, which returns the output of each
+            row without these tokens.
         baseline_prediction: Float array `[rows]`. The output for the baseline, or `None` for other methods than
             integrated gradients.
         delta: Float array `[rows]`. What the scores miss of the difference between the two, or `None`.
@@ -48,40 +53,33 @@ class Attributions(Result):
 
     method: str
     output: str
+    target: list
+    tokens: list
+    words: list
+    owners: list
     scores: list
     prediction: np.ndarray
-    removes: Any = dataclasses.field(repr=False)
+    without: Callable
     baseline_prediction: np.ndarray | None = None
     delta: np.ndarray | None = None
 
     title = "Attributions"
     index = ("row", "position")
+    columns = {"row": "", "target": "", "word": "", "score": "+.4f"}
 
-    @property
-    def tokens(self) -> list:
-        """List of lists of strings. The tokens of each row, which are words for methods that delete words."""
-        return self.removes.question.tokens
-
-    @property
-    def words(self) -> list:
-        """List of lists of strings. The words of each row."""
-        return self.removes.question.words
-
-    @property
-    def target(self) -> list:
-        """List of strings. What the output of each row stands for."""
-        return self.removes.question.targets
+    def _notes(self):
+        return [f"{self.method}, {self.output}"]
 
     @functools.cached_property
     def word_scores(self) -> list:
         """List of float arrays `[words]`. The sum of the scores of the tokens of each word."""
         return [
             np.bincount(owner[owner >= 0], scores[owner >= 0], len(words))
-            for owner, scores, words in zip(self.removes.question.owners, self.scores, self.words)
+            for owner, scores, words in zip(self.owners, self.scores, self.words)
         ]
 
     @property
-    def rows(self) -> list:
+    def rows(self) -> list:  # type: ignore[override]
         """List of dicts with the `row`, the `position`, the `word`, its `score` and the `target`."""
         return [
             {"row": row, "position": place, "word": word, "score": float(score), "target": target}
@@ -89,68 +87,55 @@ class Attributions(Result):
             for place, (word, score) in enumerate(zip(words, scores))
         ]
 
-    def _cells(self):
-        rows = [[str(r["row"]), r["target"], r["word"], f"{r['score']:+.4f}"] for r in self.rows]
-        return ["row", "target", "word", "score"], rows
-
-    def _notes(self):
-        return [f"{self.method}, {self.output}"]
-
-    def _heading(self, row):
-        parts = [f"{self.target[row]}: {self.prediction[row]:.3g}"]
-        if self.baseline_prediction is not None:
-            parts.append(f"baseline {self.baseline_prediction[row]:.3g}, error {self.delta[row]:.0e}")
-        others = self.scores[row].sum() - self.word_scores[row].sum()
-        return ", ".join([*parts, *([f"special tokens {others:+.2g}"] if others else [])])
-
-    def _parts(self, row):
-        """Returns the score of each word as a part of the largest of its row."""
-        scores = self.word_scores[row]
-        return scores / max(np.abs(scores).max(initial=0), 1e-12)
+    def _shown(self):
+        """Yields for each row that is shown a heading, the words, their scores, and these as parts of the largest."""
+        for row, (words, scores) in enumerate(zip(self.words[:_ROWS], self.word_scores)):
+            heading = [f"{self.target[row]}: {self.prediction[row]:.3g}"]
+            if self.baseline_prediction is not None:
+                heading.append(f"baseline {self.baseline_prediction[row]:.3g}, error {self.delta[row]:.0e}")
+            if others := self.scores[row].sum() - scores.sum():
+                heading.append(f"special tokens {others:+.2g}")
+            yield ", ".join(heading), words, scores, scores / max(np.abs(scores).max(initial=0), 1e-12)
 
     def __str__(self):
-        colors = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        lines = []
-        for row, words in enumerate(self.words[:_SHOWN]):
+        colors, lines = sys.stdout.isatty() and "NO_COLOR" not in os.environ, []
+        for row, (heading, words, scores, parts) in enumerate(self._shown()):
             shown = []
-            for word, part, score in zip(words, self._parts(row), self.word_scores[row]):
-                word = visible(word).replace("\n", " ")
-                if not colors:
-                    shown.append(f"{word}({score:+.2g})")
-                else:  # Of 256 colors, from white to blue or red.
-                    shade = round(4 * abs(part))
-                    code = 16 + 36 * (5 - shade) + 6 * (5 - shade) + 5 if part > 0 else 16 + 180 + 7 * (5 - shade)
-                    shown.append(f"\033[38;5;16;48;5;{code}m{word}\033[0m")
-            lines += [f"[{row}] {visible(self._heading(row))}", "    " + " ".join(shown)]
-        more = len(self.words) - _SHOWN
+            for word, score, part in list(zip(words, scores, parts))[: page.WORDS]:
+                word, shade = shorten(word, _LETTERS), 5 - round(4 * abs(part))
+                # Of 256 colors, from white to blue or red.
+                code = 21 + 42 * shade if part > 0 else 196 + 7 * shade
+                shown.append(f"\033[38;5;16;48;5;{code}m{word}\033[0m" if colors else f"{word}({score:+.2g})")
+            shown += [f"… {len(words) - page.WORDS:,} more words"] if len(words) > page.WORDS else []
+            lines += [f"[{row}] {shorten(heading, 2 * _LETTERS)}", "    " + " ".join(shown)]
+        more = len(self.words) - _ROWS
         return "\n".join([*lines, *([f"... {more:,} more rows"] if more > 0 else [])])
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        parts = []
-        for row, words in enumerate(self.words[:_SHOWN]):
-            rgb = ["0, 114, 178" if part > 0 else "213, 94, 0" for part in self._parts(row)]
-            shades = [f"rgba({color}, {0.75 * abs(part):.2f})" for color, part in zip(rgb, self._parts(row))]
-            titles = [f"{score:+.4f}" for score in self.word_scores[row]]
-            heading = page.text_spans([self._heading(row)], [""])
-            parts.append(f"{heading}\n{page.text_spans(words, shades, titles)}")
-        more = len(self.words) - _SHOWN
-        return "\n".join([*parts, *([f"<p>… {more:,} more rows</p>"] if more > 0 else [])])
+        found = []
+        for heading, words, scores, parts in self._shown():
+            colors = [f"rgba({'0, 114, 178' if part > 0 else '213, 94, 0'}, {0.75 * abs(part):.2f})" for part in parts]
+            found += [page.text_spans([heading], [""])]
+            found += [page.text_spans(words, colors, [f"{score:+.4f}" for score in scores])]
+        more = len(self.words) - _ROWS
+        return "\n".join([*found, *([f"<p>… {more:,} more rows</p>"] if more > 0 else [])])
 
-    def to_html(self, path: Any) -> None:
+    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
         """Writes the colored texts as a page, one HTML file without scripts that opens offline.
 
         Args:
             path: String or path of the file.
+
+        Returns:
+            The path.
         """
         note = "<p>Blue words add to the output, red ones take from it. The score of a word is under the pointer.</p>"
-        body = f"<p>{self.method}, {self.output}</p>\n{self._repr_html_()}\n{note}"
-        with atomic_file(path) as file:
-            file.write(page.document(self.title, body).encode("utf-8", "replace"))
+        return page.write(path, self.title, f"<p>{self._notes()[0]}</p>\n{self._repr_html_()}\n{note}")
 
     def plot(self, row: int = 0) -> Any:
-        """Plots the score of each word of a row as a bar.
+        """Plots the scores of the words of a row as bars, the 60 highest and lowest of a long text.
 
         Args:
             row: Integer. Defaults to `0`.
@@ -163,22 +148,19 @@ class Attributions(Result):
             ValueError: If there is no such row.
         """
         expect(0 <= row < len(self.words), f"`row` must be from 0 to {len(self.words) - 1}.", row=row)
-        words, scores = self.words[row], self.word_scores[row]
+        chosen = np.sort(np.argsort(-np.abs(self.word_scores[row]), kind="stable")[:_BARS])
+        scores, words = self.word_scores[row][chosen], [shorten(self.words[row][place], 28) for place in chosen]
         axes = new_axes(5.0, 1.0 + 0.26 * len(words))
         axes.barh(range(len(words)), scores, color=[BLUE if score > 0 else RED for score in scores])
-        axes.set_yticks(range(len(words)), [visible(word) for word in words], parse_math=False)
-        axes.set(ylim=(len(words) - 0.5, -0.5), xlabel=f"score for {visible(self.target[row])}")
+        axes.set_yticks(range(len(words)), words, parse_math=False)
+        axes.set(ylim=(len(words) - 0.5, -0.5))
+        axes.set_xlabel(f"score for {shorten(self.target[row], 60)}", parse_math=False)
         return axes.figure
 
-    @expects(fractions=list_of(FRACTION, 1), against=one_of("random"), seeds=integer(1), seed=integer(0))
+    @expects(fractions=list_of(FRACTION, 1), seeds=integer(1), seed=integer(0))
     def deletion_curve(
-        self,
-        fractions: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5),
-        *,
-        against: str | None = "random",
-        seeds: int = 5,
-        seed: int = 0,
-    ) -> "DeletionCurve":
+        self, fractions: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5), *, seeds: int = 5, seed: int = 0
+    ) -> Result:
         """Returns how far the output falls as the words with the highest scores are hidden, or deleted.
 
         Scores that name the words that the model uses lower the output faster than random words do. Methods that delete
@@ -186,12 +168,12 @@ class Attributions(Result):
 
         Args:
             fractions: List of floats. Parts of the words of each row that are hidden. Defaults to 10% to 50%.
-            against: `"random"` for random words beside them, or `None`. Defaults to `"random"`.
-            seeds: Integer. Number of random orders. Defaults to `5`.
+            seeds: Integer. Number of random orders to compare with. Defaults to `5`.
             seed: Integer. Seed of the first one. Defaults to `0`.
 
         Returns:
-            `DeletionCurve`.
+            A table, whose `rows` are dicts with a `fraction`, the mean `drop`, that of `random` words, and intervals of
+            the drop and of the difference. The last `fraction` is `"mean"`, the area.
 
         Example:
         ```python
@@ -201,86 +183,30 @@ class Attributions(Result):
 
         Source: DeYoung et al. 2020, "ERASER", comprehensiveness. https://arxiv.org/abs/1911.03429
         """
-        owners, rows = self.removes.question.owners, np.arange(len(self.words))
+        rows, words = np.arange(len(self.words)), [np.unique(owner[owner >= 0]) for owner in self.owners]
 
         def falls(orders):
+            """Returns an array `[fractions and their mean, rows]`."""
             found = []
             for fraction in fractions:
                 chosen = [order[: int(np.ceil(fraction * len(order)))] for order in orders]
-                places = [np.flatnonzero(np.isin(owner, words)) for owner, words in zip(owners, chosen)]
-                found.append(self.prediction - self.removes.outputs(rows, places))
-            return np.stack(found, axis=1)
+                places = [np.flatnonzero(np.isin(owner, own)) for owner, own in zip(self.owners, chosen)]
+                found.append(self.prediction - self.without(rows, places))
+            return np.stack([*found, np.mean(found, axis=0)])
 
-        drops = falls([np.argsort(-scores, kind="stable") for scores in self.word_scores])
-        if against is None:
-            return DeletionCurve(list(fractions), drops)
+        drops = falls([own[np.argsort(-scores[own], kind="stable")] for own, scores in zip(words, self.word_scores)])
         randoms = [np.random.default_rng([seed, number]) for number in range(seeds)]
-        others = [falls([random.permutation(len(words)) for words in self.words]) for random in randoms]
-        return DeletionCurve(list(fractions), drops, np.mean(others, axis=0))
-
-
-@dataclasses.dataclass(repr=False)
-class DeletionCurve(Result):
-    """How far an output falls without the words that score most, which `Attributions.deletion_curve` returns.
-
-    Attributes:
-        fractions: List of floats. Parts of the words that are hidden.
-        drops: Float array `[rows, fractions]`. The output before minus the output after.
-        random: Float array of the same shape, the mean over random words, or `None`.
-
-    Example:
-    ```python
-    curve = keras_transfer.analysis.DeletionCurve([0.1, 0.2], np.array([[1.0, 1.5], [0.8, 0.9]]))
-    curve.rows[0]["drop"]  # 0.9
-    ```
-    """
-
-    fractions: list
-    drops: np.ndarray
-    random: np.ndarray | None = None
-
-    title = "Deletion curve"
-    index = ("fraction",)
-
-    @property
-    def rows(self) -> list:
-        """List of dicts: the mean drop of each fraction and of all (`"mean"`, the area), and its interval."""
+        others = np.mean([falls([random.permutation(own) for own in words]) for random in randoms], axis=0)
         found = []
-        for place, fraction in enumerate([*self.fractions, "mean"]):
-            part = slice(place, place + 1) if place < len(self.fractions) else slice(None)
-            own = self.drops[:, part].mean(axis=1)
-            low, high = bootstrap_interval(own)
-            found.append({"fraction": fraction, "drop": float(own.mean()), "low": float(low), "high": float(high)})
-            if self.random is not None:
-                other = self.random[:, part].mean(axis=1)
-                low, high = bootstrap_interval(own - other)
-                found[-1] |= {"random": float(other.mean()), "gain_low": float(low), "gain_high": float(high)}
-        return found
-
-    def _cells(self):
-        heads = ["hidden words", "drop", "95% interval"]
-        heads += [] if self.random is None else ["random words", "95% interval of the difference"]
-        cells = []
-        for row in self.rows:
-            name = row["fraction"] if isinstance(row["fraction"], str) else f"{row['fraction']:.0%}"
-            cells.append([name, f"{row['drop']:.3f}", f"[{row['low']:.3f}, {row['high']:.3f}]"])
-            if self.random is not None:
-                cells[-1] += [f"{row['random']:.3f}", f"[{row['gain_low']:.3f}, {row['gain_high']:.3f}]"]
-        return heads, cells
-
-    def plot(self) -> Any:
-        """Plots the mean drop by the part of the words that is hidden.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes = new_axes()
-        axes.plot(self.fractions, self.drops.mean(axis=0), label="highest scores", marker="o", color=BLUE)
-        if self.random is not None:
-            axes.plot(self.fractions, self.random.mean(axis=0), "s--", label="random words", color=RED)
-        axes.set(xlabel="part of the words that is hidden", ylabel="drop of the output")
-        axes.legend()
-        return axes.figure
+        for fraction, own, other in zip([*fractions, "mean"], drops, others):
+            values = [own.mean(), *bootstrap_interval(own), other.mean(), *bootstrap_interval(own - other)]
+            names = ("drop", "low", "high", "random", "gain_low", "gain_high")
+            found.append({"fraction": fraction, **dict(zip(names, map(float, values)))})
+        columns = {
+            "hidden words": ("fraction", ""),
+            "drop": ".3f",
+            "95% interval": (("low", "high"), ".3f"),
+            "random words": ("random", ".3f"),
+            "95% interval of the difference": (("gain_low", "gain_high"), ".3f"),
+        }
+        return Result(found, columns, title="Deletion curve", index=("fraction",))
