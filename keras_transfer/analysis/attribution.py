@@ -107,31 +107,31 @@ def attribute(
     kind = None if output == "logit" else "sigmoid" if getattr(model, "multi_label", False) else "softmax"
     if isinstance(x, tuple):
         x = tuple([part] if isinstance(part, str) else part for part in x)
-    x, more = [x] if isinstance(x, str) else x, {}
+    x = [x] if isinstance(x, str) else x
     if method in ("erasure", "lime", "shap"):
         question, without = ask_without(model, x, target, kind)
     else:
         question = ask(model, x, target)
-        token = getattr(model.preprocessor, "mask_id", None) if baseline == "mask" else 0
-        token = getattr(model.preprocessor, "pad_id", 0) if token == 0 else token
+        name, missing = ("mask_id", None) if baseline == "mask" else ("pad_id", 0)
+        token = getattr(model.preprocessor, name, missing)
         expect(token is not None, "The vocabulary has no mask token. Use `baseline='pad'`.", baseline=baseline)
         from_zero = baseline == "zero" or method != "integrated_gradients"
-        asked = _Asked(model, kind, layer if method in _GRADIENTS else None, from_zero)
+        asked = _Asked(model, [*question.inputs], kind, layer if method in _GRADIENTS else None, from_zero)
         without = functools.partial(_outputs_without, asked, question, token, batch_size)
-    rows = np.arange(len(question.owners))
+    rows, more = np.arange(len(question.owners)), (None, None)
     if method in _GRADIENTS:
-        points, weights = np.polynomial.legendre.leggauss(steps)
-        points, weights = (points + 1) / 2, weights / 2
-        if method != "integrated_gradients":
-            samples, noise = (samples, noise) if method == "smoothgrad" else (1, 0.0)
-            points, weights = np.ones(samples), np.full(samples, 1 / samples)
-        noise = 0.0 if method == "integrated_gradients" else noise
+        noise = noise if method == "smoothgrad" else 0.0
+        samples = samples if method == "smoothgrad" else 1
+        points, weights = np.ones(samples), np.full(samples, 1 / samples)
+        if method == "integrated_gradients":  # By Gauss and Legendre's rule from -1 to 1.
+            points, weights = np.polynomial.legendre.leggauss(steps)
+            points, weights = (points + 1) / 2, weights / 2
         replaced = _replaced(question, token, rows, [np.flatnonzero(owner >= 0) for owner in question.owners])
         scores, values = _along(asked, question, replaced, points, weights, noise, batch_size, seed)
         prediction = values[:, 0]
         if method == "integrated_gradients":
             delta = np.array([one.sum() for one in scores]) - (prediction - values[:, 1])
-            more = {"baseline_prediction": values[:, 1], "delta": delta}
+            more = (values[:, 1], delta)
             _warn(prediction - values[:, 1], delta, steps)
     else:
         prediction = without(rows, [[] for _ in rows])
@@ -140,7 +140,8 @@ def attribute(
         else:
             scores = _by_package(without, question.owners, method, samples, seed)
     expect(np.isfinite(prediction).all(), "The outputs of the model must be finite.", outputs=prediction)
-    return Attributions(method, output, *question[2:], scores, prediction, without, **more)
+    words = (question.targets, question.tokens, question.words, question.owners)
+    return Attributions(method, output, *words, scores, prediction, without, *more)
 
 
 def _warn(changes, delta, steps):
@@ -157,10 +158,10 @@ def _warn(changes, delta, steps):
 class _Asked(keras.Model):
     """The sum of the outputs that are asked for, at a text, or its mean gradient on the way there from a baseline."""
 
-    def __init__(self, model, kind, layer, from_zero):
+    def __init__(self, model, names, kind, layer, from_zero):
         super().__init__(name="asked", autocast=False)
-        self.plain, self.kind, self.from_zero = keras.Model(model.input, model.output), kind, from_zero
-        self.built = True
+        self.plain, self.names, self.kind = keras.Model(model.input, model.output), names, kind
+        self.from_zero, self.built = from_zero, True
         if layer is not None:
             states, self.upper = above(model, layer, "Use another `layer`, or 'occlusion' or 'erasure'.")
             self.lower = keras.Model(model.input, states)
@@ -177,7 +178,7 @@ class _Asked(keras.Model):
         spread = ops.max(real * states, (1, 2), keepdims=True) - ops.min(real * states, (1, 2), keepdims=True)
         path = states[:, None] + (data["points"][:, None, None] - 1) * change[:, None]
         path = ops.reshape(path + spread[:, None] * data["noise"], (-1, *ops.shape(states)[1:]))
-        others = [ops.repeat(values, steps, axis=0) for values in rows.values()]
+        others = [ops.repeat(rows[name], steps, axis=0) for name in self.names]  # JAX sorts a dict.
         places = ops.repeat(data["places"], steps, axis=0)
 
         def values(path):

@@ -79,7 +79,7 @@ class Attributions(Result):
         ]
 
     @property
-    def rows(self) -> list:  # type: ignore[override]
+    def rows(self) -> list:
         """List of dicts with the `row`, the `position`, the `word`, its `score` and the `target`."""
         return [
             {"row": row, "position": place, "word": word, "score": float(score), "target": target}
