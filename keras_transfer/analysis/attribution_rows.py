@@ -5,7 +5,6 @@ import unicodedata
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.special
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
@@ -131,6 +130,8 @@ def _about_words(task, x, target):
 
 def ask_without(model, x, target, kind):
     """Returns the `Question` about the words of texts, and a function that returns the outputs without some words."""
+    from scipy.special import expit, softmax
+
     rule = "Words can be deleted for classifiers, regressors, taggers and a `Seq2SeqLM`. Use 'occlusion'."
     expect(not isinstance(model, (SpanExtractor, CausalLM)), rule, model=type(model).__name__)
     model.reader.require()
@@ -171,14 +172,14 @@ def ask_without(model, x, target, kind):
             outputs = np.stack([found[place] for found, place in zip(outputs, at)])
         if kind is None:
             return outputs
-        return scipy.special.softmax(outputs, axis=-1) if kind == "softmax" else scipy.special.expit(outputs)
+        return softmax(outputs, axis=-1) if kind == "softmax" else expit(outputs)
 
     def outputs(rows, places):
         return predict(rows, places)[np.arange(len(rows)), classes[np.asarray(rows)]]
 
     owners = [np.arange(len(own)) for own in words]
     if isinstance(model, Seq2SeqLM):
-        names = model.generate(list(columns[0])) if target is None else _each(target, count)
+        _, names = _texts_of(model, x, target)
         return Question({}, None, names, words, words, owners), predict
     if is_tagger:
         for owner, word in zip(owners, asked):  # Without the word, there is nothing to label.
@@ -210,8 +211,12 @@ def _about_answers(task, x, target):
 
 
 def _texts_of(task, x, target):
+    """Returns prompts or sources, and the texts that follow them."""
     texts = list(task.reader.columns(x))
-    return texts, task.generate(texts) if target is None else _each(target, len(texts))
+    targets = task.generate(texts) if target is None else _each(target, len(texts))
+    rule = "`target` of a model that generates must be a text, or a list with one for each."
+    expect(all(isinstance(one, str) for one in targets), rule, target=target)
+    return texts, targets
 
 
 def _about_continuations(task, x, target):

@@ -182,12 +182,16 @@ def test_an_answer_is_explained_by_its_first_and_its_last_token(eagerly):
     np.testing.assert_allclose(found.scores[0].sum(), found.prediction - found.baseline_prediction, rtol=0.01)
 
 
-@pytest.mark.core
-def test_each_generated_token_is_a_row_after_the_tokens_before_it(eagerly):
+def writer():
     keras.utils.set_random_seed(0)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
     encoder = TransformerEncoder(len(tiny.VOCABULARY), causal=True, initializer_range=0.3, **sizes)
-    model = CausalLM(encoder, tiny.preprocessor(), max_length=8)
+    return CausalLM(encoder, tiny.preprocessor(), max_length=8)
+
+
+@pytest.mark.core
+def test_each_generated_token_is_a_row_after_the_tokens_before_it(eagerly):
+    model = writer()
     found = attribute(model, ["a good"], target=" bad c", method="occlusion", output="probability")
     assert found.words == [["a", "good"], ["a", "good", "bad"]] and found.target == ["bad", "c"]
     scores = model.score(["a good bad c"]).token_log_likelihoods[0][2:4]
@@ -378,6 +382,7 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: attribute(TextRegressor(tiny.encoder(), tiny.preprocessor()), TEXTS, output="probability"),
         "predicts classes or tokens ... 'TextRegressor'",
     ),
+    (lambda: attribute(writer(), ["a"], target=3), "must be a text, or a list ... target=3"),
     (lambda: attribute(diverged(), TEXTS), "outputs of the model must be finite ... nan"),
     (lambda: attribute(tiny.of_vectors(), [], method="erasure"), "at least one text ... x=[]"),
     (lambda: attribute(TextClassifier(tiny.encoder(), num_classes=2), TEXTS), "requires a preprocessor"),
