@@ -28,7 +28,6 @@ from keras_transfer.analysis.geometry import isotropy, scatter
 from keras_transfer.analysis.inspection import Inspection, inspect
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.neurons import NeuronRanking, UnitActivations, rank_neurons, unit_activations
-from keras_transfer.analysis.probing.controls import control_labels, description_length
 from keras_transfer.analysis.probing.probes import Probe
 from keras_transfer.analysis.probing.sentence_tasks import sentence_task
 from keras_transfer.analysis.probing.structural_probe import StructuralProbe, StructuralSweep
@@ -86,8 +85,6 @@ __all__ = [
     "attention_weights",
     "attribute",
     "check_behavior",
-    "control_labels",
-    "description_length",
     "fill_templates",
     "hidden_states",
     "inspect",

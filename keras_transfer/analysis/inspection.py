@@ -293,12 +293,14 @@ def _probes(subject):
     if subject.y is None:
         raise ValueError("The data has no labels to probe for.")
     before = subject.before
-    against = None if before is None else (before, getattr(before, "preprocessor", None) or subject.preprocessor)
     order = np.random.default_rng(0).permutation(len(subject.y))
     test, train = (take_rows((subject.x, subject.y), rows) for rows in np.split(order, [-(-len(order) // 3)]))
-    options = {"preprocessor": subject.preprocessor, "against": against, "verbose": 0}
-    sweep = Probe("token" if is_sentences(subject.x) else "sentence").sweep(subject.model, train, test=test, **options)
-    return [sweep, None if before is None else sweep.compare_with(sweep.against)]
+    probe = Probe("token" if is_sentences(subject.x) else "sentence")
+    sweep = probe.sweep(subject.model, train, test=test, preprocessor=subject.preprocessor, verbose=0)
+    if before is None:
+        return [sweep]
+    own, plain = getattr(before, "preprocessor", None) or subject.preprocessor, dataclasses.replace(probe, controls=())
+    return [sweep, sweep.compare_with(plain.sweep(before, train, test=test, preprocessor=own, verbose=0))]
 
 
 @_section("What did the layers become?", "How far each has moved, and which are alike. What differs may be of no use.")

@@ -123,7 +123,7 @@ def rank_neurons(
     held_out = np.random.default_rng(seed).permutation(part.count)[: part.count // 5]
     is_test = np.isin(part.sentences, held_out)
     train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    known = Items(states, train, labels[train], part.sentences[train], keys=train, texts=part.texts)
+    known = Items(states, train, labels[train], part.sentences[train], keys=train)
     mean, scale = (np.concatenate(each) for each in known.statistics())
 
     def read(items):
@@ -285,7 +285,7 @@ def unit_activations(
     words = to_sentences(texts)
     expect(words and all(words), "Each text must have a word.", texts=words)
     states = hidden_states(
-        model, words, preprocessor=preprocessor, pieces="mean", layers=[layer], dtype="float32", verbose=0
+        model, words, preprocessor=preprocessor, pieces="mean", layers=[layer], dtype=None, verbose=0
     )
     [(name, width)] = states.widths.items()
     expect(unit < width, f"`unit` must be from 0 to {width - 1}.", unit=unit)

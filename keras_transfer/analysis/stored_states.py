@@ -1,7 +1,7 @@
 """The hidden states of an encoder for words or texts, computed once for all layers, and stored."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -26,6 +26,7 @@ from keras_transfer.tasks import Task
 from keras_transfer.text import PlainText, check_word_level, is_sentences, is_text, to_sentences
 
 PIECES, POOLINGS = ("first", "last", "mean"), ("mean", "first", "max", "last")
+_MEMORY = 2**30  # Bytes above which vectors are in temporary files.
 _NEIGHBORS = 64  # Items that stay together when the order is shuffled, so that files are read in long pieces.
 _LAYERS = Rule(
     "a list of names or numbers of layers",
@@ -61,9 +62,8 @@ class StoredStates:
 
     def __init__(self, rows: dict[str, StoredRows], counts: Any, layout: Layout | None = None):
         self._rows, self.layout = rows, layout
-        self.names = list(rows)
+        self.names, self.counts = list(rows), np.asarray(counts)
         self.widths = {name: column.shape[-1] for name, column in rows.items()}
-        self.counts = np.asarray(counts)
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
         number = np.ones(len(self.counts)) if layout is None else np.bincount(layout.owner, minlength=len(self.counts))
         self.whole = number == 1
@@ -108,23 +108,12 @@ class StoredStates:
         """
         return self.flat(slice(self.starts[index], self.starts[index + 1]))
 
-    def blocks(self, count: int, seed: int | None = None, epoch: int = 0) -> Iterator[tuple]:
-        """Yields blocks of words or texts of one size, which together are all of them.
-
-        Args:
-            count: Integer. Number of items of each block.
-            seed: Integer. Seed of the order, in which neighbors stay together. Defaults to `None`, the stored order.
-            epoch: Integer. Number of the epoch, which changes the order. Defaults to `0`.
-
-        Yields:
-            Tuples of an integer array `[count]`, the positions for `flat`, and a float array `[count]`, 1 for each item
-            and 0 for those that fill the last block.
-        """
-        yield from blocks(len(self), count, seed, epoch)
-
 
 def blocks(total, count, seed=None, epoch=0):
-    """Yields `(items, weights)`, both `[count]`, for blocks of the numbers below `total`; see `StoredStates.blocks`."""
+    """Yields blocks `(items, weights)`, both `[count]`, of the numbers below `total`, in order or shuffled by a seed.
+
+    The weights are 1, and 0 for the numbers that fill the last block. Neighbors stay together.
+    """
     order = np.arange(total)
     if seed is not None:
         size = min(_NEIGHBORS, max(total // _NEIGHBORS, 1))
@@ -180,7 +169,7 @@ def layers_of(encoder):
     pieces=one_of(*PIECES),
     pooling=optional(one_of(*POOLINGS)),
     layers=optional(_LAYERS),
-    dtype=one_of("float16", "float32", None),
+    dtype=one_of("float16", None),
     batch_size=integer(1),
 )
 def hidden_states(
@@ -193,7 +182,6 @@ def hidden_states(
     layers: Sequence | None = None,
     folder: Any = None,
     dtype: str | None = "float16",
-    memory_limit: int = 2**30,
     batch_size: int = 32,
     verbose: str | int = "auto",
 ) -> StoredStates:
@@ -212,9 +200,9 @@ def hidden_states(
             Defaults to `None`, which means `"mean"`.
         layers: List of names of layers, or of their numbers, of which 0 is the lowest. Defaults to `None`, all.
         folder: String or path. Folder for the vectors, which a later call with the same model, data and version of this
-            library reuses, or completes if the earlier one was killed. Defaults to `None`, memory or temporary files.
-        dtype: String. Dtype of the stored vectors. Defaults to `"float16"`. With `None`, they keep the model's.
-        memory_limit: Integer. Number of bytes above which vectors are in temporary files. Defaults to `2**30`.
+            library reuses, or completes if the earlier one was killed. Defaults to `None`, memory, or temporary files
+            above 1 GiB.
+        dtype: String. Dtype of the stored vectors, or `None` for that of the model. Defaults to `"float16"`.
         batch_size: Integer. Number of sentences in a batch. Defaults to `32`.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
@@ -242,15 +230,15 @@ def hidden_states(
         expect(not unknown, f"`layers` must be some of {names}, or their numbers.", layers=unknown)
         tensors = {name: tensor for name, tensor in tensors.items() if name in chosen}
     own = encoder.input if isinstance(encoder.input, dict) else {tensor.name: tensor for tensor in encoder.inputs}
-    of_words = is_sentences(x)
     rule = "`x` must be a list of sentences, which are lists of words, or of texts."
-    expect(of_words or is_text(x), rule, x=x)
+    expect(is_sentences(x) or is_text(x), rule, x=x)
     expect(len(x[0] if isinstance(x, tuple) else x) > 0, "`x` must not be empty.", x=x)
-    if of_words:
+    if is_sentences(x):
         expect(has_tokens, "The encoder returns one vector for each text, and none for words. Pass texts.", x=type(x))
         check_word_level(preprocessor)
         data, layout, counts, ends = _of_words(to_sentences(x), preprocessor, pieces, batch_size)
-        places = {name: keras.Input((None,), dtype="int32", name=name) for name in data.inputs if name in _PLACES}
+        names = [name for name in ("word_positions", "last_positions") if name in data.inputs]
+        places = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         take: Any = (PieceMeans if pieces == "mean" else TakePositions)(dtype="float32")
         outputs = {name: take(tensor, *places.values()) for name, tensor in tensors.items()}
         inputs = {**own, **places}
@@ -263,11 +251,8 @@ def hidden_states(
     lower = keras.Model(inputs, outputs, name="hidden_states")
     settings = {"encoder": encoder.get_config(), "pooling": pooling} if isinstance(encoder, Encoder) else None
     fingerprint = fingerprint_of(lower, settings)
-    rows = store_rows(lower, data, fingerprint, folder, dtype, memory_limit, verbose, ends)
+    rows = store_rows(lower, data, fingerprint, folder, dtype, _MEMORY, verbose, ends)
     return StoredStates(rows, counts, layout)
-
-
-_PLACES = ("word_positions", "last_positions")
 
 
 def _of_words(sentences, preprocessor, pieces, batch_size):

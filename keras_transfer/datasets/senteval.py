@@ -35,17 +35,17 @@ def read_senteval(path: str | os.PathLike) -> Splits:
 
     Source: https://arxiv.org/abs/1805.01070; https://github.com/facebookresearch/SentEval.
     """
-    path, rows = existing_file(path), []
+    path, found = existing_file(path), {name: [] for name in _SPLITS}
     for number, line in enumerate(read_lines(path), 1):
-        row = line.split("\t", 2)
-        fits = len(row) == 3 and row[0] in _SPLITS and row[1] != ""
+        split, *row = line.split("\t", 2)
         rule = f"Expected one of {list(_SPLITS)}, a label and a sentence, separated by tabs."
-        expect(fits, rule, line, where=f"{path}, line {number}")
-        rows.append(row)
-    names = sorted({label for _, label, _ in rows})
-    splits = {}
-    for key, name in _SPLITS.items():
-        own = [(text, names.index(label)) for split, label, text in rows if split == key]
-        expect(own, f"Expected at least one line of the split {key!r}.", received=f"lines={len(rows)}", where=path)
-        splits[name] = Split(*map(list, zip(*own)))
+        expect(split in _SPLITS and len(row) == 2 and row[0], rule, line, where=f"{path}, line {number}")
+        found[split].append(row)
+    names = sorted({label for rows in found.values() for label, _ in rows})
+    for split, rows in found.items():
+        expect(rows, f"Expected at least one line of the split {split!r}.", received="lines=0", where=path)
+    splits = {
+        name: Split([text for _, text in found[key]], [names.index(label) for label, _ in found[key]])
+        for key, name in _SPLITS.items()
+    }
     return Splits(splits, names)

@@ -9,17 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, steps_of, train
+from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, schedule, train
 from keras_transfer.analysis.probing.controls import code_lengths, code_steps, control_labels, frequent_labels
 from keras_transfer.analysis.probing.sweeps import MIX, LayerSweep
-from keras_transfer.analysis.stored_states import (
-    PIECES,
-    POOLINGS,
-    hidden_states,
-    random_weights,
-    subject_of,
-)
-from keras_transfer.core.expect import FLAG, POSITIVE, expect, expects, integer, list_of, one_of, optional
+from keras_transfer.analysis.stored_states import PIECES, POOLINGS, hidden_states, random_weights, subject_of
+from keras_transfer.core.expect import POSITIVE, expect, expects, integer, list_of, one_of, optional
 from keras_transfer.data import names_in
 from keras_transfer.text import is_sentences, to_columns, to_sentences
 
@@ -35,18 +29,17 @@ _COLUMNS = {
     "edge": ("sentences", "spans", "labels"),
 }
 _HELD_OUT = 0.1
+_BATCH_SIZE = 1024  # Most words or texts in a step.
+CONTROL_ROWS = 2000  # Training sentences that the encoder with random weights reads.
 
 
 @expects(
     kind=one_of(*CONTROLS),
     hidden_dim=optional(integer(1)),
-    scalar_mix=FLAG,
     seeds=integer(1),
     epochs=integer(1),
-    batch_size=integer(1),
     learning_rate=POSITIVE,
     controls=optional(list_of(one_of(*CONTROLS["token"]))),
-    control_rows=integer(10),
     pieces=one_of(*PIECES),
     pooling=one_of(*POOLINGS),
 )
@@ -61,12 +54,13 @@ class Probe:
       2019). A probe that remembers words has a high score in both.
     - `"description_length"`: the bits in which the labels can be sent if the vectors are known (Voita and Titov 2020).
       It counts how easily a property is found, too.
-    - `"random_weights"`: the same architecture with initial weights, on a part of the data.
+    - `"random_weights"`: the same architecture with initial weights, on 2,000 training sentences and 1,000 others.
     - `"word_types"`: the most frequent label of each word, without a model.
 
-    All layers, seeds and control tasks are trained together, as one Keras model that reads each batch once. Each probe
-    is what it would be alone. Vectors are scaled to mean 0 and variance 1 in each dimension, which a linear probe can
-    undo, so that one learning rate fits all encoders. The seeds differ in initial weights and in the control task.
+    A last probe reads a learned weighted mean of all layers, if they have one width: the mix, whose weights show where
+    the property is. All probes are trained together, as one Keras model that reads each batch once, and each is what it
+    would be alone. Vectors are scaled to mean 0 and variance 1 in each dimension, which a linear probe can undo, so
+    that one learning rate fits all encoders. The seeds differ in initial weights and in the control task.
 
     Args:
         kind: String, `"token"` for labels of words, `"sentence"` for labels of texts, or `"edge"` for labels of spans
@@ -74,15 +68,11 @@ class Probe:
         hidden_dim: Integer. Width of a hidden layer with ReLU, or for edges of the MLP. Defaults to `None`, linear
             probes, or for edges 256.
         layers: List of names or numbers of layers, as in `hidden_states`. Defaults to `None`, all layers.
-        scalar_mix: Boolean. Whether a last probe reads a learned weighted mean of all layers (if they have one width).
-            Its weights show where the property is. Defaults to `True`.
         seeds: Integer. Number of probes of each layer. Defaults to `3`.
         epochs: Integer. Number of epochs. Few data are read more often. After each, each probe is compared on the
             validation data, and keeps its best weights. Defaults to `10`.
-        batch_size: Integer. Most words or texts in a step. Defaults to `1024`.
         learning_rate: Float. Rate at the first step. It falls to 0 in half a cosine. Defaults to `1e-3`.
         controls: List of the controls above. Defaults to `None`, all of them.
-        control_rows: Integer. Number of training sentences for `"random_weights"`. Defaults to `2000`.
         pieces: String. The vector of a word, as in `hidden_states`. Defaults to `"first"`.
         pooling: String. The vector of a text, as in `hidden_states`. Defaults to `"mean"`.
 
@@ -108,13 +98,10 @@ class Probe:
     _: dataclasses.KW_ONLY
     hidden_dim: int | None = None
     layers: Sequence | None = None
-    scalar_mix: bool = True
     seeds: int = 3
     epochs: int = 10
-    batch_size: int = 1024
     learning_rate: float = 1e-3
     controls: Sequence | None = None
-    control_rows: int = 2000
     pieces: str = "first"
     pooling: str = "mean"
 
@@ -134,7 +121,6 @@ class Probe:
         *,
         preprocessor: Any = None,
         folder: Any = None,
-        against: Any = None,
         verbose: str | int = "auto",
     ) -> LayerSweep:
         """Trains the probes of all layers, and returns their scores.
@@ -152,8 +138,6 @@ class Probe:
             test: The same, for the scores. Defaults to `None`, the validation data.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
             folder: String or path. Folder for the hidden states, which a later call reuses. Defaults to `None`.
-            against: Another encoder to probe on the same data, such as word vectors, or a tuple of it and its
-                preprocessor. Defaults to `None`.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
         Returns:
@@ -163,97 +147,80 @@ class Probe:
             ValueError: If texts and labels differ in number, if there is only one class, or if the encoder has no
                 hidden states or no preprocessor.
         """
-        parts = {
-            name: part_of(self.kind, data, name)
-            for name, data in (("train", train), ("validation", validation), ("test", test))
-            if data is not None
-        }
-        options = {"folder": folder, "verbose": verbose}
-        found = _Sweep(self, parts, subject_of(model, preprocessor), **options).run()
-        if against is not None:
-            other, own = against if isinstance(against, tuple) else (against, None)
-            plain = dataclasses.replace(self, controls=(), scalar_mix=False, layers=None)
-            options["folder"] = None if folder is None else pathlib.Path(folder) / "against"
-            found.against = _Sweep(plain, parts, subject_of(other, own), **options).run()
-        return found
+        given = {"train": train, "validation": validation, "test": test}
+        parts = {name: part_of(self.kind, data, name) for name, data in given.items() if data is not None}
+        return _Sweep(self, parts, subject_of(model, preprocessor), folder, verbose).run()
 
 
 @dataclasses.dataclass
-class _Part:
-    """Sentences or texts with labels.
+class Part:
+    """Sentences or texts with labels."""
 
-    Attributes:
-        x: List of sentences or texts, or a tuple of two lists of texts.
-        keys: List of what a baseline without a model looks up, for each item.
-        labels: List of tuples of strings, the labels of each item.
-        sentences: Integer array [items].
-        spans: List of lists of `(start, end)`, for edges.
-    """
-
-    x: Any
-    keys: list
-    labels: list
-    sentences: np.ndarray
-    spans: list | None = None
+    x: Any  # a list of sentences or texts, or a tuple of two lists of texts
+    keys: list  # what a baseline without a model looks up, for each item
+    labels: list  # a tuple of strings for each item
+    sentences: np.ndarray  # [items]
+    spans: np.ndarray | None = None  # starts and ends [items, 1 or 2, 2], for edges
 
     @property
     def count(self):
         """Integer. Number of sentences or texts."""
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
-    def texts(self, chosen):
-        """Returns some of the sentences or texts."""
-        if isinstance(self.x, tuple):
-            return tuple([column[place] for place in chosen] for column in self.x)
-        return [self.x[place] for place in chosen]
+    def some(self, chosen):
+        """Returns the part with some of the sentences, given their numbers in order."""
+        items, pair = np.flatnonzero(np.isin(self.sentences, chosen)), isinstance(self.x, tuple)
+        x = [[column[i] for i in chosen] for column in (self.x if pair else [self.x])]
+        keys, labels = ([each[i] for i in items] for each in (self.keys, self.labels))
+        spans = None if self.spans is None else self.spans[items]
+        return Part(tuple(x) if pair else x[0], keys, labels, np.searchsorted(chosen, self.sentences[items]), spans)
 
 
 def part_of(kind, data, name):
-    """Returns what a user has passed as a `_Part`, or raises a `ValueError`."""
+    """Returns what a user has passed as a `Part`, or raises a `ValueError`."""
     columns, of_words = _COLUMNS[kind], kind != "sentence"
     fits = isinstance(data, (tuple, list)) and len(data) == len(columns) and is_sentences(data[0]) == of_words
     rule = f"`{name}` must be a tuple of {', '.join(columns)} for a probe of the kind {kind!r}."
     expect(fits, rule, **{name: data})
-    x, *others, labels = data
-    x, spans, found = to_sentences(x) if of_words else to_columns(x), None, [list(own) for own in others]
+    x, labels, spans = to_sentences(data[0]) if of_words else to_columns(data[0]), list(data[-1]), None
     if of_words:
-        labels = [list(own) for own in labels]
         keys, counts = [word for words in x for word in words], [len(words) for words in x]
     else:
         keys = list(zip(*x)) if isinstance(x, tuple) else x.tolist()
         x, labels = tuple(map(list, x)) if isinstance(x, tuple) else keys, [[label] for label in labels]
         counts = [1] * len(keys)
-    rule = f"`{name}` must have as many {columns[-1]} as {columns[0]}."
-    expect(len(labels) == len(counts), rule, **{columns[0]: len(counts), "labels": len(labels)})
+    for column, own in zip(columns[1:], data[1:]):
+        rule = f"`{name}` must have as many {column} as {columns[0]}."
+        expect(len(own) == len(counts), rule, **{columns[0]: len(counts), column: len(own)})
     if kind == "edge":
-        rule = f"`{name}` must have as many spans as sentences."
-        expect(len(found[0]) == len(x), rule, sentences=len(x), spans=len(found[0]))
-        spans = [_spans(own, words, place, name) for place, (own, words) in enumerate(zip(found[0], x))]
-        counts = [len(own) for own in spans]
-        keys = [tuple(tuple(words[s:e]) for s, e in edge) for words, own in zip(x, spans) for edge in own]
-        spans = [edge for own in spans for edge in own]
-        expect(
-            len(set(map(len, spans))) <= 1, f"`{name}` must have pairs of spans, or single ones, not both.", spans=spans
-        )
-    place = next((i for i, (count, own) in enumerate(zip(counts, labels)) if count != len(own)), 0)
-    rule = f"Each sentence of `{name}` must have as many labels as {'spans' if kind == 'edge' else 'words'}."
-    expect(counts[place] == len(labels[place]), rule, sentence=place, expected=counts[place], labels=len(labels[place]))
+        of_sentences = [_edges(own, words, place, name) for place, (own, words) in enumerate(zip(data[1], x))]
+        counts, spans = [len(own) for own in of_sentences], [edge for own in of_sentences for edge in own]
+        keys = [tuple(tuple(words[s:e]) for s, e in edge) for words, own in zip(x, of_sentences) for edge in own]
+        rule = f"`{name}` must have pairs of spans, or single ones, not both."
+        expect(len(set(map(len, spans))) <= 1, rule, spans=spans)
+        spans = np.array(spans, int)
+    for place, (count, own) in enumerate(zip(counts, labels)):
+        rule = f"Each sentence of `{name}` must have as many labels as {'spans' if kind == 'edge' else 'words'}."
+        expect(len(own) == count, rule, sentence=place, expected=count, labels=len(own))
     flat = [label for own in labels for label in own]
+    expect(flat, f"`{name}` must have labels.", labels=labels)
     flat = [tuple(own) if isinstance(own, (list, tuple)) and kind == "edge" else (own,) for own in flat]
     names_in([label for own in flat for label in own])  # Raises an error for other labels.
     flat = [tuple(str(label) for label in own) for own in flat]
-    return _Part(x, keys, flat, np.repeat(np.arange(len(counts)), counts), spans)
+    return Part(x, keys, flat, np.repeat(np.arange(len(counts)), counts), spans)
 
 
-def _spans(edges, words, place, name):
+def _edges(edges, words, place, name):
     """Returns the edges of a sentence as lists of `(start, end)`, one or two."""
+    rule = f"Spans of sentence {place} of `{name}` must be (start, end), in which 0 <= start < end <= {len(words)}."
     found = []
     for edge in edges:
-        own = [tuple(span) for span in edge] if isinstance(edge[0], (list, tuple)) else [tuple(edge)]
-        fits = all(len(span) == 2 and 0 <= span[0] < span[1] <= len(words) for span in own)
-        rule = f"Spans of sentence {place} of `{name}` must be (start, end), in which 0 <= start < end <= {len(words)}."
+        own = list(edge) if np.iterable(edge) and all(map(np.iterable, edge)) else [edge]
+        fits = 1 <= len(own) <= 2 and all(
+            np.shape(span) == (2,) and 0 <= span[0] < span[1] <= len(words) for span in own
+        )
         expect(fits, rule, span=edge)
-        found.append(own)
+        found.append([tuple(map(int, span)) for span in own])
     return found
 
 
@@ -265,136 +232,110 @@ class _Sweep:
         self.encoder, self.preprocessor = subject
         self.classes = names_in([label for own in parts["train"].labels for label in own])
         expect(len(self.classes) > 1, "`train` must have labels of at least two classes.", classes=self.classes)
+        kinds = {part.spans.shape[1] for part in parts.values() if part.spans is not None}
+        expect(len(kinds) < 2, "All parts must have pairs of spans, or all single ones.", spans=kinds)
         self.controls = CONTROLS[probe.kind] if probe.controls is None else tuple(probe.controls)
         self.seeds = list(range(probe.seeds))
-        self.options = {name: getattr(probe, name) for name in ("epochs", "batch_size", "learning_rate")}
+        self.options = {"epochs": probe.epochs, "batch_size": _BATCH_SIZE, "learning_rate": probe.learning_rate}
+        keys = dict.fromkeys(key for part in parts.values() for key in part.keys)
+        self.numbers = {key: number for number, key in enumerate(keys)}
+        self.control = np.zeros((len(keys), 0), int)  # The class of each word in the control task of each seed.
+        if "selectivity" in self.controls:
+            labels = [self.classes.index(label) for [label] in parts["train"].labels]
+            self.control = control_labels(len(keys), np.bincount(labels) / len(labels), self.seeds)
+        if "validation" not in parts:
+            whole = parts["train"]
+            rule = "Without `validation`, `train` must have two sentences or texts at least, one of which is held out."
+            expect(whole.count > 1, rule, count=whole.count)
+            held_out = np.random.default_rng(0).random(whole.count) < _HELD_OUT
+            held_out[[0, -1]] = False, True  # Neither part is empty.
+            train, validation = (whole.some(np.flatnonzero(chosen)) for chosen in (~held_out, held_out))
+            parts |= {"train": train, "validation": validation}
 
     def run(self):
         """Returns the `LayerSweep`."""
-        items = self._items()
-        asked, widths = items["test"], list(items["train"].states.widths.values())
-        mixes = self.probe.scalar_mix and len(set(widths)) == 1 < len(widths)
-        has_control, real = "selectivity" in self.controls, items
-        sizes: dict[str, Any] = {"classes": len(self.classes), "hidden_dim": self.probe.hidden_dim, "mixes": mixes}
-        if self.probe.kind == "edge":
-            sizes["spans"] = asked.places.shape[1]
-        else:
-            real = {name: dataclasses.replace(own, labels=own.labels[:, :1]) for name, own in items.items()}
-        kind = EdgeBank if self.probe.kind == "edge" else ProbeBank
-        bank, single = (kind(widths, members, **sizes) for members in (len(self._members()), 1))
-        some = {name: own.of_some_sentences(self._rows(name)) for name, own in real.items()}
-        step = self._bar(items["train"], real["train"], some["train"])
-        statistics = items["train"].statistics()
-        train(bank, items["train"], items["validation"], statistics, self._members(), **self.options, step=step)
-        layers = [*items["train"].states.names, *([MIX] if mixes else [])]
-        found = answers(bank, asked, self.probe.batch_size)
-        sweep = LayerSweep(layers, self.classes, asked, found, len(self.seeds), has_control, "test" in self.parts)
+        probe, items = self.probe, self._items(self.encoder, self.parts)
+        names, widths = items["train"].states.names, list(items["train"].states.widths.values())
+        mixes = len(set(widths)) == 1 < len(widths)
+        sizes: dict[str, Any] = {"classes": len(self.classes), "hidden_dim": probe.hidden_dim, "mixes": mixes}
+        if probe.kind == "edge":
+            sizes["spans"] = items["train"].places.shape[1]
+        seeds = self.seeds * (2 if "selectivity" in self.controls else 1)
+        kind = EdgeBank if probe.kind == "edge" else ProbeBank
+        bank, single = (kind(widths, members, **sizes) for members in (len(seeds), 1))
+        some = {name: self._some_sentences(name) for name in items}
+        subset = {name: own.some(np.isin(own.sentences, some[name])) for name, own in items.items()}
+        step, statistics = self._bar(items["train"], subset["train"]), items["train"].statistics()
+        train(bank, items["train"], items["validation"], statistics, seeds, **self.options, step=step)
+        layers, part = [*names, *([MIX] if mixes else [])], "test" if "test" in self.parts else "validation"
+        found = answers(bank, items["test"], _BATCH_SIZE)
+        sweep = LayerSweep(layers, self.classes, items["test"], found, len(self.seeds), part)
         if mixes:
             mix = keras.ops.softmax(keras.ops.cast(bank.mix["logits"], "float32"))
             sweep.mix = keras.ops.convert_to_numpy(mix)[: len(self.seeds)]
         if "description_length" in self.controls:
-            sweep._add_code(code_lengths(single, real["train"], real["validation"], statistics, self.options, step))
-        if "random_weights" in self.controls:
-            sweep._add_random(*self._random(single, some, step))
+            length = code_lengths(single, items["train"], items["validation"], statistics, self.options, step)
+            sweep._add(bits=length.bits, compression=length.uniform_bits / length.bits)
+        untrained = random_weights(self.encoder) if "random_weights" in self.controls else None
+        if untrained is not None:
+            parts = {name: part.some(some[name]) for name, part in self.parts.items()}
+            both = subset, self._items(untrained, parts, "random_", names)
+            sweep._add_random(*(self._answers(single, own, step) for own in both), subset["test"])
         if "word_types" in self.controls:
-            known = map(tuple, real["train"].labels.tolist())
-            guessed = frequent_labels(items["train"].keys.tolist(), list(known), asked.keys.tolist())
-            sweep._add_word_types(np.array(guessed), real["test"].labels)
+            sweep._add_word_types(frequent_labels(items["train"], items["test"]))
         return sweep
 
-    def _items(self):
+    def _items(self, encoder, parts, prefix="", layers=None):
         """Returns the `Items` of the parts `"train"`, `"validation"` and `"test"`."""
-        states = {name: self._states(self.encoder, part.x, name) for name, part in self.parts.items()}
-        numbers, found, labels = {}, {}, self._labels()
-        for name, part in self.parts.items():
-            keys = np.array([numbers.setdefault(key, len(numbers)) for key in part.keys])
-            places = np.arange(len(part.labels)) if part.spans is None else _places(part, states[name])
-            own = Items(states[name], places, labels[name], part.sentences, keys, part.texts)
-            found[name] = own if part.spans is None else _whole(own, name)
-        if "validation" not in found:
-            held_out = np.random.default_rng(0).random(self.parts["train"].count) < _HELD_OUT
-            held_out[[0, -1]] = False, True  # Neither part is empty.
-            whole, mask = found["train"], held_out[found["train"].sentences]
-            found |= {"train": whole.some(~mask), "validation": whole.some(mask)}
-        found.setdefault("test", found["validation"])
+        probe, found = self.probe, {}
+        options: dict[str, Any] = {"preprocessor": self.preprocessor, "pieces": probe.pieces, "verbose": self.verbose}
+        options |= {"layers": layers or probe.layers, "pooling": probe.pooling}
+        for name, part in parts.items():
+            folder = None if self.folder is None else pathlib.Path(self.folder) / f"{prefix}{name}"
+            states = hidden_states(encoder, part.x, folder=folder, **options)
+            keys = np.array([self.numbers[key] for key in part.keys])
+            places = np.arange(len(keys))
+            if part.spans is not None:
+                steps = np.arange(np.diff(part.spans).max())
+                places = states.starts[part.sentences][:, None, None] + part.spans[..., :1] + steps
+                places = np.where(steps < np.diff(part.spans), places, -1)
+            found[name] = Items(states, places, self._labels(part, keys), part.sentences, keys)
+            whole = states.whole[part.sentences]
+            if part.spans is not None and not whole.all():
+                count = len(np.unique(part.sentences[~whole]))
+                log.warning("%d sentences of `%s` are too long for one row, and are left out.", count, name)
+                found[name] = found[name].some(whole)
+        return {**found, "test": found.get("test", found["validation"])}
+
+    def _labels(self, part, keys):
+        """Returns the labels of the members: the real ones, and those of the control tasks; for spans a multi-hot."""
+        known = {name: place for place, name in enumerate(self.classes)}
+        if part.spans is None:
+            real = np.array([known.get(label, -1) for [label] in part.labels])
+            return np.concatenate([np.repeat(real[:, None], len(self.seeds), axis=1), self.control[keys]], axis=1)
+        found = np.zeros((len(part.labels), len(known)), "int32")
+        for row, own in zip(found, part.labels):
+            row[[known[label] for label in own if label in known]] = 1
         return found
 
-    def _labels(self):
-        """Returns the labels of the members of each part: the real ones, and those of the control tasks."""
-        known = {name: place for place, name in enumerate(self.classes)}
-        if self.probe.kind == "edge":
-            found = {name: np.zeros((len(part.labels), len(known)), "int32") for name, part in self.parts.items()}
-            for name, part in self.parts.items():
-                for row, own in zip(found[name], part.labels):
-                    row[[known[label] for label in own if label in known]] = 1
-            return found
-        real = [np.array([known.get(label, -1) for [label] in part.labels]) for part in self.parts.values()]
-        columns = [np.concatenate(real)] * len(self.seeds)
-        if "selectivity" in self.controls:
-            words = [key for part in self.parts.values() for key in part.keys]
-            frequencies = np.bincount(real[0], minlength=len(self.classes)) / len(real[0])
-            options = {"num_classes": len(self.classes), "probabilities": frequencies}
-            columns += [control_labels(words, **options, seed=seed) for seed in self.seeds]
-        ends = np.cumsum([len(labels) for labels in real])[:-1]
-        return dict(zip(self.parts, np.split(np.stack(columns, axis=1), ends)))
+    def _some_sentences(self, name):
+        """Returns the numbers of the sentences of a part that the encoder with random weights reads."""
+        part = self.parts.get(name, self.parts["validation"])
+        count = CONTROL_ROWS // (1 if name == "train" else 2)
+        return np.sort(np.random.default_rng(0).permutation(part.count)[:count])
 
-    def _members(self):
-        """Returns the seed of each member of the bank."""
-        return self.seeds * (2 if "selectivity" in self.controls else 1)
+    def _answers(self, bank, items, step):
+        """Returns what new probes of a bank answer for the test items."""
+        statistics = items["train"].statistics()
+        train(bank, items["train"], items["validation"], statistics, [0], **self.options, step=step)
+        return answers(bank, items["test"], _BATCH_SIZE)
 
-    def _states(self, encoder, x, name, layers=None):
-        """Returns the `StoredStates` of one part."""
-        probe, folder = self.probe, None if self.folder is None else pathlib.Path(self.folder) / name
-        options: dict[str, Any] = {"preprocessor": self.preprocessor, "pieces": probe.pieces, "verbose": self.verbose}
-        if probe.kind == "sentence":
-            options["pooling"] = probe.pooling
-        return hidden_states(encoder, x, layers=layers or probe.layers, folder=folder, **options)
-
-    def _rows(self, name):
-        """Returns how many sentences of a part the random encoder reads."""
-        return self.probe.control_rows if name == "train" else self.probe.control_rows // 2
-
-    def _random(self, bank, some, step):
-        """Returns what the probes of the encoder, and those of one with random weights, answer for the same items."""
-        untrained, found = random_weights(self.encoder), []
-        if untrained is None:
-            return None, None, some["test"]
-
-        def encode(name):
-            return lambda texts: self._states(untrained, texts, f"random_{name}", some["train"].states.names)
-
-        both = some, {name: own.of(encode(name)) for name, own in some.items()}
-        for items in both:
-            train(
-                bank, items["train"], items["validation"], items["train"].statistics(), [0], **self.options, step=step
-            )
-            found.append(answers(bank, items["test"], self.probe.batch_size))
-        return *found, some["test"]
-
-    def _bar(self, *items):
+    def _bar(self, items, subset):
         """Returns a function that advances a progress bar by a step of training."""
-        epochs, batch_size = self.probe.epochs, self.probe.batch_size
-        total = steps_of(len(items[0]), epochs, batch_size)
-        total += code_steps(items[1], self.options) if "description_length" in self.controls else 0
-        total += 2 * steps_of(len(items[2]), epochs, batch_size) if "random_weights" in self.controls else 0
+        total = schedule(len(items), self.probe.epochs, _BATCH_SIZE)[-1]
+        total += code_steps(items, self.options) if "description_length" in self.controls else 0
+        total += (
+            2 * schedule(len(subset), self.probe.epochs, _BATCH_SIZE)[-1] if "random_weights" in self.controls else 0
+        )
         bar = keras.utils.Progbar(total, verbose=1 if self.verbose == "auto" else self.verbose, unit_name="step")
         return lambda: bar.add(1)
-
-
-def _places(part, states):
-    """Returns the places of the words of spans, [items, spans, width], negative where there is none."""
-    width = max(end - start for edge in part.spans for start, end in edge)
-    found = np.full((len(part.spans), len(part.spans[0]), width), -1)
-    for place, (edge, sentence) in enumerate(zip(part.spans, part.sentences)):
-        for number, (start, end) in enumerate(edge):
-            found[place, number, : end - start] = states.starts[sentence] + np.arange(start, end)
-    return found
-
-
-def _whole(items, name):
-    """Returns the items of sentences that are one row, with a warning about the others."""
-    whole = items.states.whole[items.sentences]
-    if not whole.all():
-        count = len(np.unique(items.sentences[~whole]))
-        log.warning("%d sentences of `%s` are too long for one row, and are left out.", count, name)
-    return items.some(whole)

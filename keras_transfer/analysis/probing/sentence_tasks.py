@@ -1,11 +1,13 @@
 """Probing tasks for whole sentences, made of a treebank after those of SentEval."""
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_transfer.analysis.probing.trees import TREES, tree_depths
 from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.datasets import Split
 
@@ -19,12 +21,7 @@ def _length(row):
 
 
 def _tree_depth(row):
-    heads = row["heads"]
-
-    def depth(word):
-        return 1 + depth(heads[word] - 1) if heads[word] else 0
-
-    return row["words"], str(min(max(map(depth, range(len(heads)))), DEEPEST))
+    return row["words"], str(min(1 + int(tree_depths(row["heads"]).max()), DEEPEST))
 
 
 def _word_content(row):
@@ -33,18 +30,17 @@ def _word_content(row):
 
 
 def _bigram_shift(row):
-    words, places = list(row["words"]), [i for i in range(len(row["words"]) - 1) if differs(row["words"], i)]
+    words = list(row["words"])
+    places = [  # Of different words that are no punctuation.
+        place
+        for place, (one, other) in enumerate(itertools.pairwise(words))
+        if one.lower() != other.lower() and one.isalnum() and other.isalnum()
+    ]
     if not places or row["random"].random() < 0.5:
         return words, "original" if places else None
     place = row["random"].choice(places)
     words[place : place + 2] = words[place + 1], words[place]
     return words, "inverted"
-
-
-def differs(words, place):
-    """Returns whether a word and the next one are different words, and no punctuation."""
-    pair = words[place : place + 2]
-    return pair[0].lower() != pair[1].lower() and all(word.isalnum() for word in pair)
 
 
 def _odd_word(row):
@@ -70,20 +66,18 @@ def _coordination_inversion(row):
     return [*words[link[0] + 1 : end], words[link[0]], *words[: link[0]], *words[end:]], "inverted"
 
 
-def _feature(name, relation):
-    """Returns a task: the value of a feature of the root, or of its dependent with a relation."""
+def _feature(name, relation=None):
+    """Returns a task: the value of a feature of the finite root, or of its only dependent with a relation."""
 
     def task(row):
         root = row["heads"].index(0)
-        places = [root] if relation is None else []
-        for place, (head, own) in enumerate(zip(row["heads"], row["relations"])):
-            places += [place] if own == relation and head == root + 1 else []
+        places = [i for i, head in enumerate(row["heads"]) if head == root + 1 and row["relations"][i] == relation]
+        places = [root] if relation is None else places
         if len(places) != 1:
             return row["words"], None
         features = dict(each.split("=") for each in row["features"][places[0]].split("|") if "=" in each)
-        finite = relation is not None or features.get("VerbForm") == "Fin"
-        value = features.get(name) if finite else None
-        return row["words"], value if value in _VALUES else None
+        value = features.get(name) if relation or features.get("VerbForm") == "Fin" else None
+        return row["words"], value if value in ("Past", "Pres", "Sing", "Plur") else None
 
     return task
 
@@ -93,17 +87,15 @@ TASKS: dict[str, Callable] = {
     "word_content": _word_content,
     "bigram_shift": _bigram_shift,
     "tree_depth": _tree_depth,
-    "tense": _feature("Tense", None),
+    "tense": _feature("Tense"),
     "subject_number": _feature("Number", "nsubj"),
     "object_number": _feature("Number", "obj"),
     "odd_word": _odd_word,
     "coordination_inversion": _coordination_inversion,
 }
-_VALUES = ("Past", "Pres", "Sing", "Plur")
-_OF_FEATURES = ("tense", "subject_number", "object_number")
 
 
-@expects(name=one_of(*TASKS), seed=integer(0))
+@expects(name=one_of(*TASKS), trees=TREES, seed=integer(0))
 def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, seed: int = 0) -> Split:
     """Makes a probing task for `Probe("sentence")` of a treebank, after a task of SentEval.
 
@@ -141,18 +133,17 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
 
     Source: Conneau et al. 2018, https://arxiv.org/abs/1805.01070.
     """
-    columns = {"words": trees.words, "heads": trees.heads, "relations": trees.relations, "tags": trees.tags}
-    if name in _OF_FEATURES:
+    columns = {**trees._asdict(), "features": features or trees.words}
+    if name in ("tense", "subject_number", "object_number"):
         fits = features is not None and [*map(len, features)] == [*map(len, trees.words)]
         rule = f'The task {name!r} needs `features` of each word, such as `read_conllu(path, field="feats").labels`.'
         expect(fits, rule, features=None if features is None else len(features))
-        columns["features"] = features
     counts = Counter(word for words in trees.words for word in set(words) if word.isalpha() and word.islower())
     of_tag = defaultdict(list)
     for word, tag in sorted({pair for pairs in zip(trees.words, trees.tags) for pair in zip(*pairs)}):
         of_tag[tag].append(word)
-    shared: dict[str, Any] = {"content": {word for word, _ in counts.most_common()[RANKS]}, "of_tag": of_tag}
-    shared["random"] = np.random.default_rng(seed)
+    content = {word for word, _ in counts.most_common()[RANKS]}
+    shared = {"content": content, "of_tag": of_tag, "random": np.random.default_rng(seed)}
     rows = (TASKS[name]({**shared, **dict(zip(columns, row))}) for row in zip(*columns.values()))
     found = [(" ".join(words), label) for words, label in rows if label is not None]
     expect(found, f"No sentence fits the task {name!r}.", sentences=len(trees.words))

@@ -1,16 +1,14 @@
 """Probes of all layers are trained together, and each is what it would be alone, next to its controls."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.analysis import (
-    Probe,
-    control_labels,
-    description_length,
-    probe_correlation,
-)
+from keras_transfer.analysis import Probe, probe_correlation
 from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, schedule, train
+from keras_transfer.analysis.probing.controls import control_labels, description_length
 from keras_transfer.analysis.stored_states import StoredStates, blocks
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import (
@@ -25,11 +23,13 @@ from keras_transfer.encoders import (
     WordVectorEncoder,
     XLNetEncoder,
 )
+from keras_transfer.hub import HubEncoder
 from keras_transfer.layers import ScalarMix
 from keras_transfer.text import ElmoPreprocessor, WordPreprocessor
 from tests.errors import check_errors
 from tests.tasks import tiny
 
+REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 OPTIONS = {"epochs": 1, "batch_size": 16, "learning_rate": 0.01}
 
 
@@ -46,7 +46,7 @@ def made_items(count=40, layers=2, members=2, classes=3, dim=4):
     states = StoredStates({name: Rows(values) for name, values in vectors.items()}, [2] * (count // 2))
     labels = random.integers(0, classes, (count, members))
     sentences, keys = np.repeat(np.arange(count // 2), 2), np.arange(count)
-    return Items(states, np.arange(count), labels, sentences, keys, list)
+    return Items(states, np.arange(count), labels, sentences, keys)
 
 
 @pytest.mark.core
@@ -57,8 +57,8 @@ def test_each_probe_of_a_bank_is_what_it_would_be_alone(hidden_dim, monkeypatch)
     means, scales = items.statistics()
     bank = ProbeBank([4, 4], 2, 3, hidden_dim, mixes=True)
     train(bank, items, items, (means, scales), seeds, **OPTIONS)
-    batch_size, epochs, _ = schedule(40, 1, 16)
-    assert (batch_size, epochs) == (16, 4)
+    batch_size, epochs, _, steps = schedule(40, 1, 16)
+    assert (batch_size, epochs, steps) == (16, 4, 12)
     start = ProbeBank([4, 4], 2, 3, hidden_dim, mixes=True)
     start.begin((means, scales), seeds)
     for layer in range(3):
@@ -144,28 +144,30 @@ def test_a_linear_probe_finds_a_linear_rule_but_not_the_control_task():
     assert row["score"] == row["high"] == 1.0 and row["seeds_std"] == 0
     assert 0.4 < row["control"] < 0.8  # Six dimensions do not hold 60 random bits.
     assert row["selectivity"] == pytest.approx(1 - row["control"]) and found.word_types == 1.0
-    np.testing.assert_array_equal(found.confusion("embeddings").sum(), 150)
-    assert found.predictions("embeddings") == [tag for own in tags[90:] for tag in own]
     assert found.best == "embeddings" and found.mix is None
     assert "150 labels of 30 texts of the test data, 2 classes" in str(found)
     same = found.compare_with(found).rows[0]
-    assert same["difference"] == same["low"] == same["high"] == 0
+    assert same["difference"] == same["low"] == same["high"] == 0 and "[+0.0000, +0.0000]" in str(
+        found.compare_with(found)
+    )
     assert found.to_frame().loc["embeddings", "score"] == 1.0
 
 
 def test_a_sweep_has_all_layers_the_mix_and_all_controls(monkeypatch):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 4)
+    monkeypatch.setattr("keras_transfer.analysis.probing.probes.CONTROL_ROWS", 10)
     model = tiny.classifier(num_layers=2)
     random = np.random.default_rng(0)
     words = [random.choice([*"abcdefgh"], 4).tolist() for _ in range(40)]
     labels = [["ace" if word in "ace" else "other" for word in own] for own in words]
-    probe = Probe(epochs=2, seeds=2, control_rows=10)
+    probe = Probe(epochs=2, seeds=2)
     found = probe.sweep(model, (words[:30], labels[:30]), test=(words[30:], labels[30:]), verbose=0)
     assert [row["layer"] for row in found.rows] == ["embeddings", "block_0", "block_1", "mix"]
     for row in found.rows:
         assert row["gain"] == pytest.approx(row["subset"] - row["random"])
         assert row["gain_low"] <= row["gain"] <= row["gain_high"] and row["bits"] > 0
-        assert row["compression"] == pytest.approx(row["bits"] and found.uniform_bits / row["bits"])
+    # 30 sentences, of which some are held out, with 4 labels of one bit each.
+    assert {row["bits"] * row["compression"] for row in found.rows} == {pytest.approx(4.0 * 27)}
     assert found.mix.shape == (2, 3) and 0 <= found.center_of_gravity <= 2
     np.testing.assert_allclose(found.mix.sum(axis=1), 1, atol=1e-5)
     heads, cells = found._cells()
@@ -175,66 +177,72 @@ def test_a_sweep_has_all_layers_the_mix_and_all_controls(monkeypatch):
     assert "<table" in found._repr_html_() and "mix" in found.to_markdown()
 
 
-def test_texts_are_probed_with_held_out_texts_and_another_encoder(monkeypatch):
+def test_texts_are_probed_with_held_out_texts_and_compared_with_another_encoder(monkeypatch):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 4)
-    model, (texts, labels) = tiny.classifier(), tiny.examples(60)
+    model, data = tiny.classifier(), tiny.examples(60)
     encoder, preprocessor, *_ = corpus()
     probe = Probe("sentence", epochs=2, seeds=1, controls=[])
-    found = probe.sweep(model, (texts, labels), against=(encoder, preprocessor), verbose=0)
-    assert found.classes == ["0", "1"] and not found.has_test
-    assert found.against.layers == ["embeddings"] and found.rows[0]["seeds_std"] is None
-    assert "The other encoder" in str(found) and "too high" in str(found)
+    found = probe.sweep(model, data, verbose=0)
+    assert found.classes == ["0", "1"] and "seeds_std" not in found.rows[0] and "too high" in str(found)
     assert len(found._items) == len(np.unique(found._items.sentences)) < 20
+    other = probe.sweep(encoder, data, preprocessor=preprocessor, verbose=0)
+    rows = found.compare_with(other).rows  # Each layer is compared with the only one of word vectors.
+    assert [row["layer"] for row in rows] == found.layers and len({row["other"] for row in rows}) == 1
+    assert rows[1]["difference"] == pytest.approx(found.rows[1]["score"] - other.rows[0]["score"])
 
 
 @pytest.mark.core
-def test_an_edge_probe_projects_pools_and_compares_two_spans():
-    random = np.random.default_rng(0)
-    items = made_items(count=10, layers=1)
-    places = np.array([[[0, 1, 2], [4, -1, -1]], [[3, -1, -1], [5, 6, -1]]])
-    labels = np.array([[1, 0, 1], [0, 0, 1]])
-    edges = Items(items.states, places, labels, np.array([0, 1]), np.arange(2), list)
-    bank = EdgeBank([4], 2, 3, hidden_dim=5, spans=2)
-    bank.begin((np.zeros((1, 4), "float32"), np.ones((1, 4), "float32")), [0, 1])
-    weights = {part: random.normal(size=variable.shape) for part, variable in bank.probes[0].items()}
+@pytest.mark.parametrize("sides", [1, 2])
+def test_an_edge_probe_is_that_of_jiant_1(sides, monkeypatch):
+    theirs = np.load(REFERENCES / "edge_probe.npz")
+    weights = {name.partition("/")[2]: theirs[name] for name in theirs if name.startswith(f"{sides}/")}
+    count, length, dim = theirs["vectors"].shape
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.WIDTH", weights["proj1.bias"].shape[0])
+    spans, labels = theirs["spans"][:, :sides], theirs["labels"]
+    steps = np.arange(length)
+    places = np.where(steps < np.diff(spans), spans[..., :1] + steps, -1)
+    places = np.where(places < 0, -1, places + length * np.arange(count)[:, None, None])
+    rows = {"output": Rows(theirs["vectors"].reshape(-1, dim))}
+    items = Items(StoredStates(rows, [length] * count), places, labels, np.arange(count), np.arange(count))
+    bank = EdgeBank([dim], 1, labels.shape[1], spans=sides, hidden_dim=weights["classifier.classifier.0.bias"].shape[0])
+    bank.begin(([np.zeros(dim)], [np.ones(dim)]), [0])
+    names = {"hidden": "0", "scale": "2.weight", "offset": "2.bias", "upper": "4"}
     for part, variable in bank.probes[0].items():
-        variable.assign(weights[part])
-    found = answers(bank, edges, 2)
-    for row in range(2):
-        for member in range(2):
-            own = {part: np.take(values, member, values.ndim - 2) for part, values in weights.items()}
-            pooled = []
-            for span in range(2):
-                words = items.states.column("layer_0")[places[row, span][places[row, span] >= 0]]
-                words = words @ own[f"project_{span}_kernel"] + own[f"project_{span}_bias"]
-                scores = np.exp(words @ own[f"attend_{span}_kernel"][:, 0])
-                pooled.append(scores / scores.sum() @ words)
-            hidden = np.tanh(np.concatenate(pooled) @ own["hidden_kernel"] + own["hidden_bias"])
-            hidden = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-5) * own["scale"] + own["offset"]
-            logits = hidden @ own["upper_kernel"] + own["upper_bias"]
-            loss = np.mean(np.log1p(np.exp(logits)) - labels[row] * logits)
-            assert found["loss"][row, 0, member] == pytest.approx(loss, rel=1e-4)
-            assert found["answer"][row, 0, member] == logits.argmax()
-            assert found["claims"][row, 0, member] == (logits > 0).sum()
-            assert found["hits"][row, 0, member] == ((logits > 0) * labels[row]).sum()
+        kind, _, end = part.rpartition("_")
+        if kind.startswith(("project", "attend")):
+            side = int(kind[-1]) + 1
+            own = f"proj{side}" if kind.startswith("project") else f"span_extractor{side}._global_attention._module"
+        else:
+            own = f"classifier.classifier.{names[kind or part]}"
+        name = own if part in names else f"{own}.{'weight' if end == 'kernel' else 'bias'}"
+        variable.assign(weights[name].T.reshape(variable.shape))
+    assert (
+        sum(map(np.size, weights.values())) - 3 - sides == bank.count_params() - 2 * dim
+    )  # Biases of attention do nothing.
+    found, inputs = answers(bank, items, count), items.read(np.arange(count), np.ones(count))
+    logits = keras.ops.convert_to_numpy(bank.logits(inputs))
+    np.testing.assert_allclose(logits[:, 0, 0], weights["logits"], atol=1e-5)
+    assert found["loss"].mean() == pytest.approx(float(weights["loss"]), abs=1e-5)
+    hits, claims = found["hits"].sum(), found["claims"].sum()
+    assert 2 * hits / (claims + labels.sum()) == pytest.approx(float(weights["f1"]), abs=1e-6) and 0 < hits < claims
 
 
 def test_pairs_of_spans_are_probed_with_micro_f1(monkeypatch, caplog):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.WIDTH", 8)
+    monkeypatch.setattr("keras_transfer.analysis.probing.probes.CONTROL_ROWS", 10)
     encoder, _, sentences, _ = corpus(60)
     preprocessor = WordPreprocessor([f"w{i}" for i in range(60)], sequence_length=8)
     spans = [[((0, 1), (3, 5)), ((2, 3), (4, 5))] for _ in sentences]
     odd = [[int(word[1:]) % 2 for word in words] for words in sentences]
     labels = [[["odd"] if row[0] else ["even", "other"], ["odd"] if row[2] else ["even", "other"]] for row in odd]
     sentences[0] = sentences[0] * 2  # It is longer than a row.
-    probe = Probe("edge", epochs=4, seeds=1, learning_rate=0.01, control_rows=10)
+    probe = Probe("edge", epochs=4, seeds=1, learning_rate=0.01)
     train, test = (column[:40] for column in (sentences, spans, labels)), (sentences[40:], spans[40:], labels[40:])
     found = probe.sweep(encoder, tuple(train), test=test, preprocessor=preprocessor, verbose=0)
     [row] = found.rows
     assert row["score"] == 1.0 == row["high"] and row["subset"] > row["random"]
     assert "Micro F1 on 40 labels of 20 texts" in str(found) and 0 < found.word_types < 0.5
     assert "1 sentences of `train` are too long for one row" in caplog.text
-    assert set(found.predictions("embeddings")) <= {"odd", "even", "other"}
 
 
 def test_probes_are_correlated_with_a_task_over_encoders():
@@ -254,16 +262,13 @@ def test_a_label_that_is_missing_from_training_is_an_error_of_the_probe():
     found = probe.sweep(encoder, *parts, preprocessor=preprocessor, verbose=0)
     assert found.rows[0]["score"] == pytest.approx(0.8, abs=1e-6)
     assert "10 labels are missing from the training data" in str(found)
-    assert found.word_types == pytest.approx(0.8) and found.confusion("embeddings").sum() == 40
+    assert found.word_types == pytest.approx(0.8)
 
 
-def test_control_labels_are_one_class_for_each_word_in_all_parts():
-    words = ["a", "b", "a", "c", *"defghij"]
-    found = control_labels(words, 3, seed=1)
-    assert found[0] == found[2] and set(found) <= {0, 1, 2}
-    np.testing.assert_array_equal(control_labels([*words, "new"], 3, seed=1)[: len(words)], found)
-    drawn = control_labels([str(i) for i in range(10_000)], 3, probabilities=[0.7, 0.2, 0.1])
-    np.testing.assert_allclose(np.bincount(drawn) / 10_000, [0.7, 0.2, 0.1], atol=0.02)
+def test_control_labels_are_as_frequent_as_real_ones():
+    found = control_labels(10_000, [0.7, 0.2, 0.1], [0, 1])
+    np.testing.assert_allclose(np.bincount(found[:, 0]) / 10_000, [0.7, 0.2, 0.1], atol=0.02)
+    assert np.mean(found[:, 0] == found[:, 1]) == pytest.approx(0.7**2 + 0.2**2 + 0.1**2, abs=0.02)
 
 
 def test_the_description_length_is_that_of_the_online_code():
@@ -272,7 +277,6 @@ def test_the_description_length_is_that_of_the_online_code():
     assert found.bits == pytest.approx(first + nats / np.log(2))
     assert found.authors_kbits == pytest.approx((first + nats) / 1024)
     assert found.uniform_bits == pytest.approx(16 * np.log2(3))
-    assert found.compression == pytest.approx(found.uniform_bits / found.bits)
 
 
 def test_labels_that_the_vectors_hold_need_fewer_bits_than_random_ones(monkeypatch):
@@ -308,23 +312,41 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: swept(([["a"]], [[(0, 0)]], [["x"]]), "edge"), "Spans of sentence 0 of `train`"),
     (lambda: swept(([["a"]], [[(0, 1)]], [["x", "y"]]), "edge"), "as many labels as spans"),
     (lambda: swept(([["a"]], [["x"]]), "edge"), "`train` must be a tuple of sentences, spans, labels"),
+    (lambda: swept(([["a", "b"]], [[0, 1]], [["x", "y"]]), "edge"), "must be (start, end) ... Received: span=0"),
+    (lambda: swept(([["a", "b"]], [[(0, 1), ((0, 1), (1, 2))]], [["x", "y"]]), "edge"), "pairs of spans, or single"),
+    (
+        lambda: swept(
+            ([["a", "b"]] * 2, [[(0, 1)]] * 2, [["x"], ["y"]]),
+            "edge",
+            test=([["a", "b"]], [[((0, 1), (1, 2))]], [["x"]]),
+        ),
+        "All parts must have pairs of spans, or all single ones",
+    ),
+    (lambda: swept(([["a"]], [[(0, 1)]], [["x"]]), "edge", test=([["a"]], [[]], [[]])), "`test` must have labels"),
+    (lambda: swept(([["a", "b"]], [["x", "y"]])), "`train` must have two sentences ... Received: count=1"),
     (lambda: probe_correlation({"a": 1.0}, {"a": 1.0}), "a dict of at least 4 encoders"),
     (lambda: probe_correlation(dict.fromkeys("abcd", 1.0), dict.fromkeys("abce", 1.0)), "the same names"),
-    (lambda: description_length([1.0], [1, 2, 3], 2), "`losses` must have 2 values"),
-    (lambda: control_labels(["a"], 2, probabilities=[1.0]), "`probabilities` must have 2 values"),
+    (lambda: probe_correlation(dict.fromkeys("abcd", 1.0), dict(zip("abcd", range(4)))), "encoders must differ"),
 )
 
 
+def keras_hub_backbone():
+    models = pytest.importorskip("keras_hub", reason="needs KerasHub: pip install keras-hub").models
+    return models.BertBackbone(17, **SIZES, dropout=0.0, max_sequence_length=32)
+
+
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
 FAMILIES = {
     "albert": lambda: tiny.encoder(AlbertEncoder, num_layers=2),
     "bart": lambda: tiny.encoder(BartEncoder, num_layers=2),
+    "bert": lambda: tiny.encoder(num_layers=2),
     "deberta": lambda: DebertaV2Encoder(17, **SIZES),
     "gpt2": lambda: tiny.encoder(GPT2Encoder, num_layers=2),
+    "keras_hub": keras_hub_backbone,
     "modernbert": lambda: tiny.encoder(ModernBertEncoder, num_layers=2),
     "t5": lambda: T5Encoder(17, **SIZES),
     "xlnet": lambda: XLNetEncoder(17, **SIZES),
 }
-SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -332,22 +354,48 @@ def test_encoders_of_every_family_are_probed(family, monkeypatch, eagerly):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
     words = [list("abc"), list("de"), ["good", "bad"]] * 4
     tags = [["x" if word in "ace" else "y" for word in own] for own in words]
-    probe = Probe(epochs=1, seeds=1, controls=["random_weights"], control_rows=10)
+    probe = Probe(epochs=1, seeds=1, controls=["random_weights"])
     found = probe.sweep(FAMILIES[family](), (words, tags), preprocessor=tiny.preprocessor(), verbose=0)
     names = [row["layer"] for row in found.rows]
-    blocks = ["layer_0", "layer_1"] if family == "albert" else ["block_0", "block_1"]
-    assert names[:3] == ["embeddings", *blocks] and names[-1] == "mix" and len(names) in (4, 5)
+    prefix = {"albert": "layer", "keras_hub": "transformer_layer"}.get(family, "block")
+    assert names[:3] == ["embeddings", f"{prefix}_0", f"{prefix}_1"] and names[-1] == "mix" and len(names) in (4, 5)
     assert all(np.isfinite(row["gain"]) and 0 <= row["random"] <= 1 for row in found.rows)
 
 
-@pytest.mark.parametrize("name", ["elmo", "awd"])
-def test_recurrent_encoders_are_probed(name, monkeypatch, eagerly):
+OTHERS = {
+    "awd": (lambda: AWDLSTMEncoder(4, embedding_dim=6, units=8, num_layers=2), lambda: WordPreprocessor(["a", "b"]), 3),
+    "elmo": (
+        lambda: ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16),
+        ElmoPreprocessor,
+        4,
+    ),
+    "word_vectors": (
+        lambda: WordVectorEncoder.from_vectors(WordVectors(["a", "b"], np.eye(2))),
+        lambda: WordPreprocessor(["a", "b"]),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_recurrent_encoders_and_word_vectors_are_probed(name, monkeypatch, eagerly):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
     words, tags = [["a", "b", "a"], ["b"]] * 6, [["x", "y", "x"], ["y"]] * 6
-    preprocessor, encoder = ElmoPreprocessor(), None
-    if name == "elmo":
-        encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
-    else:  # Its layers differ in width, so there is no mix.
-        preprocessor, encoder = WordPreprocessor(["a", "b"]), AWDLSTMEncoder(4, embedding_dim=6, units=8, num_layers=2)
-    found = Probe(epochs=1, seeds=1, controls=()).sweep(encoder, (words, tags), preprocessor=preprocessor, verbose=0)
-    assert len(found.rows) == (4 if name == "elmo" else 3) and (found.mix is not None) == (name == "elmo")
+    encoder, preprocessor, count = OTHERS[name]
+    probe = Probe(epochs=1, seeds=1, controls=["random_weights"])
+    found = probe.sweep(encoder(), (words, tags), preprocessor=preprocessor(), verbose=0)
+    assert len(found.rows) == count and all(np.isfinite(row["gain"]) for row in found.rows)
+    assert (found.mix is not None) == (name == "elmo")  # The layers of the others differ in width, or there is one.
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a module requires TensorFlow")
+def test_a_module_of_strings_has_one_vector_for_each_text(tmp_path, monkeypatch, eagerly):
+    from tests.hub.saved_modules import save_text_module
+
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
+    encoder, probe = HubEncoder(save_text_module(tmp_path / "module")), Probe("sentence", epochs=1, seeds=1)
+    found = probe.sweep(encoder, (["good film", "bad film"] * 6, [1, 0] * 6), verbose=0)
+    assert [row["layer"] for row in found.rows] == ["output"] and found.rows[0]["bits"] > 0
+    assert "random" not in found.rows[0]  # Its architecture is not known.
+    with pytest.raises(ValueError, match="returns one vector for each text, and none for words"):
+        Probe().sweep(encoder, ([["good"], ["bad"]] * 6, [["x"], ["y"]] * 6), verbose=0)
