@@ -75,3 +75,12 @@ def test_the_script_in_the_page_on_words_and_bias_runs(tmp_path, monkeypatch, mi
     few_questions(monkeypatch, 8)
     names = run_page("evaluation/words_and_bias.md")
     assert names["test"].effect > 0.5 and len(names["found"].rows) == 7
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_what_a_model_knows_runs(monkeypatch, small_minilm, eagerly):
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 10)
+    few_questions(monkeypatch, 8)
+    names = run_page("evaluation/what_it_knows.md")
+    assert names["probe"].kind == "sentence" and "gain" not in names["after"].rows[0]
+    assert [row["layer"] for row in names["after"].compare_with(names["before"]).rows] == names["after"].layers

@@ -1,7 +1,7 @@
 """Writes edge_probe.npz: what the edge probe of jiant 1 (Tenney et al. 2019) computes for random vectors and spans.
 
 git clone https://github.com/lena-voita/description-length-probing  # with jiant 1, which other checkouts lack
-git clone https://github.com/allenai/allennlp
+git clone https://github.com/allenai/allennlp && git -C allennlp checkout 030ef755a  # 0.8.4, which it requires
 python -m tests.references.make_edge_probe description-length-probing allennlp
 """
 
@@ -38,16 +38,7 @@ def main(jiant, allennlp):
     stand_in("allennlp.common", allennlp / "common")
     stand_in("allennlp.common.registrable", Registrable=Registrable)
     stand_in("allennlp.common.checks", ConfigurationError=ValueError)
-    stand_in("allennlp.modules.token_embedders")
-    stand_in("allennlp.modules.token_embedders.embedding", Embedding=None)
-    names = ("int_to_device", "is_global_primary")
-    divide = lambda one, other: torch.nan_to_num(one / other)  # noqa: E731
-    stand_in(
-        "allennlp.common.util",
-        is_distributed=lambda: False,
-        nan_safe_tensor_divide=divide,
-        **dict.fromkeys(names),
-    )
+    stand_in("overrides", overrides=lambda method: method)
     from allennlp.modules.span_extractors.self_attentive_span_extractor import SelfAttentiveSpanExtractor
     from allennlp.training.metrics.f1_measure import F1Measure
 
@@ -85,7 +76,7 @@ def main(jiant, allennlp):
             f"{sides}/logits": out["logits"][:, 0].detach().numpy(),
             f"{sides}/loss": out["loss"].detach().numpy(),
         }
-        found[f"{sides}/f1"] = task.f1_scorer.get_metric()["f1"]
+        found[f"{sides}/f1"] = task.f1_scorer.get_metric()[2]
     found |= {"vectors": vectors, "spans": spans, "labels": labels}
     np.savez(pathlib.Path(__file__).with_name("edge_probe.npz"), **found)
 

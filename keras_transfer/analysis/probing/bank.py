@@ -13,6 +13,7 @@ from keras_transfer.analysis.stored_states import StoredStates, blocks
 
 FEWEST_STEPS = 400  # Of a training run. On few rows, an epoch has few steps.
 FEWEST_BATCHES = 8  # Of an epoch.
+SAMPLE = 16384  # Items of which the mean and the deviation are computed.
 WIDTH = 256  # Of the projections of edge probes, and by default of their MLP, as in jiant.
 
 
@@ -40,25 +41,21 @@ class Items:
         """Returns the inputs of a bank."""
         places = self.places[chosen]
         if self.of_spans:  # Batches have few different widths, because each may be compiled.
-            width = int((places >= 0).sum(axis=-1).max(initial=1))
+            width = int((places >= 0).sum(axis=-1).max(initial=2))  # Keras warns of a softmax over one place.
             places = places[..., : 2 ** math.ceil(math.log2(width))]
         vectors = [self.states.column(name)[np.maximum(places, 0)] for name in self.states.names]
         inputs = {"vectors": vectors, "labels": self.labels[chosen].astype("int32"), "weights": weights}
         return {**inputs, "inside": (places >= 0).astype("float32")} if self.of_spans else inputs
 
     def statistics(self):
-        """Returns the mean and 1 / deviation of each dimension in each layer, as two lists."""
-        chosen = np.unique(self.places[self.places >= 0])
+        """Returns the mean and 1 / deviation of each dimension in each layer, over a sample, as two lists."""
+        places = np.unique(self.places[self.places >= 0])
+        places = places[np.linspace(0, len(places) - 1, min(len(places), SAMPLE)).astype(int)]
         means, scales = [], []
         for name in self.states.names:
-            column, total, squares = self.states.column(name), 0.0, 0.0
-            first = np.asarray(column[chosen[:1]], "float64")  # Squares of differences from it lose no digits.
-            for start in range(0, len(chosen), 16384):
-                values = column[chosen[start : start + 16384]].astype("float64") - first
-                total, squares = total + values.sum(0), squares + (values**2).sum(0)
-            mean = total / len(chosen)
-            deviation = np.sqrt(np.maximum(squares / len(chosen) - mean**2, 0))
-            means.append((first[0] + mean).astype("float32"))
+            values = self.states.column(name)[places].astype("float64")
+            deviation = values.std(axis=0)
+            means.append(values.mean(axis=0).astype("float32"))
             scales.append((1 / np.where(deviation > 1e-7, deviation, 1)).astype("float32"))
         return means, scales
 
@@ -116,13 +113,11 @@ class ProbeBank(keras.Model):
         """Returns the initial values of a weight: Glorot's uniform for kernels, 0 for biases, 1 for scales."""
         if not part.endswith("kernel"):
             return np.full(shape, float(part == "scale"), "float32")
-        values, limit = np.zeros(shape, "float32"), math.sqrt(6 / (shape[0] + shape[-1]))
+        limit = math.sqrt(6 / (shape[0] + shape[-1]))
         if len(self.probes[layer]) == 2:
             limit = min(limit, 0.05)  # In few dimensions, a linear probe would need long to undo it.
-        for member, seed in enumerate(seeds):
-            random = np.random.default_rng([seed, layer, zlib.crc32(part.encode())])
-            values[:, member] = random.uniform(-limit, limit, (shape[0], shape[-1]))
-        return values
+        draws = (np.random.default_rng([seed, layer, zlib.crc32(part.encode())]) for seed in seeds)
+        return np.stack([draw.uniform(-limit, limit, (shape[0], shape[-1])) for draw in draws], axis=1)
 
     def call(self, inputs):
         logits, wanted = ops.cast(self.logits(inputs), "float32"), inputs["labels"][:, : self.members]
@@ -212,12 +207,14 @@ class EdgeBank(ProbeBank):
 
 def product(vectors, kernel):
     """Returns vectors [..., dim] times kernels [dim, members, out], [..., members, out]."""
-    return ops.tensordot(vectors, kernel, axes=1)
+    found = ops.matmul(ops.reshape(vectors, (-1, vectors.shape[-1])), ops.reshape(kernel, (kernel.shape[0], -1)))
+    return ops.reshape(found, (*ops.shape(vectors)[:-1], *kernel.shape[1:]))
 
 
 def member_product(vectors, kernel):
     """Returns vectors [..., members, dim], each times the kernel of its member."""
-    return ops.einsum("...md,dmc->...mc", vectors, kernel)
+    found = ops.einsum("bmd,dmc->bmc", ops.reshape(vectors, (-1, *vectors.shape[-2:])), kernel)  # "..." would be slow.
+    return ops.reshape(found, (*ops.shape(vectors)[:-2], *kernel.shape[1:]))
 
 
 def train(bank, items, validation, statistics, seeds, *, epochs, batch_size, learning_rate, step=lambda: None):

@@ -48,12 +48,11 @@ class Probe:
     """Probes all layers of an encoder at once for a property of words or texts.
 
     A probe is a small classifier on the frozen vectors of one layer. Its score says that a property *can be read* from
-    that layer, not that the model uses it. Therefore, controls stand beside it:
+    that layer, not that the model uses it. Controls stand beside it:
 
     - `"selectivity"`: the score minus that in a control task, in which each word has one random class (Hewitt and Liang
       2019). A probe that remembers words has a high score in both.
     - `"description_length"`: the bits in which the labels can be sent if the vectors are known (Voita and Titov 2020).
-      It counts how easily a property is found, too.
     - `"random_weights"`: the same architecture with initial weights, on 2,000 training sentences and 1,000 others.
     - `"word_types"`: the most frequent label of each word, without a model.
 
@@ -296,7 +295,7 @@ class _Sweep:
             keys = np.array([self.numbers[key] for key in part.keys])
             places = np.arange(len(keys))
             if part.spans is not None:
-                steps = np.arange(np.diff(part.spans).max())
+                steps = np.arange(max(2, np.diff(part.spans).max()))
                 places = states.starts[part.sentences][:, None, None] + part.spans[..., :1] + steps
                 places = np.where(steps < np.diff(part.spans), places, -1)
             found[name] = Items(states, places, self._labels(part, keys), part.sentences, keys)

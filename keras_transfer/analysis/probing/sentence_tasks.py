@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis.probing.trees import TREES, tree_depths
+from keras_transfer.analysis.probing.trees import TREES, check_trees, tree_depths
 from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.datasets import Split
 
@@ -21,7 +21,7 @@ def _length(row):
 
 
 def _tree_depth(row):
-    return row["words"], str(min(1 + int(tree_depths(row["heads"]).max()), DEEPEST))
+    return row["words"], str(min(tree_depths(row["heads"]).max(), DEEPEST))
 
 
 def _word_content(row):
@@ -133,6 +133,7 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
 
     Source: Conneau et al. 2018, https://arxiv.org/abs/1805.01070.
     """
+    check_trees(trees, "trees")
     columns = {**trees._asdict(), "features": features or trees.words}
     if name in ("tense", "subject_number", "object_number"):
         fits = features is not None and [*map(len, features)] == [*map(len, trees.words)]

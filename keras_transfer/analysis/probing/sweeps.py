@@ -82,10 +82,8 @@ class LayerSweep(Result):
 
     def _add_random(self, trained, random, items):
         """Adds the scores of probes of the encoder and of one with random weights on some items."""
-        pairs = [_counts(found, items, slice(1)) for found in (trained, random)]
-        scores = [_scores(*pair) for pair in pairs]
-        low, high = np.quantile(_draws(pairs[0], items) - _draws(pairs[1], items), [0.025, 0.975], axis=-1)
-        self._add(subset=scores[0], random=scores[1], gain=scores[0] - scores[1], gain_low=low, gain_high=high)
+        values = _difference(*(_counts(found, items, slice(1)) for found in (trained, random)), items)
+        self._add(**dict(zip(("subset", "random", "gain", "gain_low", "gain_high"), values)))
 
     def _add_word_types(self, guessed):
         """Sets the score of the most frequent labels."""
@@ -126,13 +124,11 @@ class LayerSweep(Result):
         pairs = [(layer, layer if len(other.layers) > 1 else other.layers[0]) for layer in self.layers]
         pairs = [pair for pair in pairs if pair[1] in other.layers]
         expect(pairs, "Both sweeps must have a layer in common.", layers=(self.layers, other.layers))
-        scores, draws = [], []
-        for each, names in zip((self, other), zip(*pairs)):
-            counts = [part[:, [each.layers.index(name) for name in names]] for part in each._counts]
-            scores.append(_scores(*counts))
-            draws.append(_draws(counts, each._items))
-        low, high = np.quantile(draws[0] - draws[1], [0.025, 0.975], axis=-1)
-        names, values = ("score", "other", "difference", "low", "high"), (*scores, scores[0] - scores[1], low, high)
+        counts = [
+            [part[:, [each.layers.index(name) for name in names]] for part in each._counts]
+            for each, names in zip((self, other), zip(*pairs))
+        ]
+        names, values = ("score", "other", "difference", "low", "high"), _difference(*counts, ours)
         rows = [{"layer": layer, **dict(zip(names, map(float, own)))} for (layer, _), *own in zip(pairs, *values)]
         heads = {"layer": "", "score": ".4f", "other": ".4f", "difference": "+.4f"}
         heads["95% interval"] = (("low", "high"), "+.4f")
@@ -200,6 +196,13 @@ def _draws(counts, items):
     """Returns the scores [layers, draws] of sentences that are drawn with replacement, each time in the same way."""
     hits, sizes = counts
     return resampled_means(hits, np.unique(items.sentences, return_inverse=True)[1], sizes)
+
+
+def _difference(first, second, items):
+    """Returns two scores [layers], their difference, and the limits of its interval."""
+    scores = _scores(*first), _scores(*second)
+    low, high = np.quantile(_draws(first, items) - _draws(second, items), [0.025, 0.975], axis=-1)
+    return *scores, scores[0] - scores[1], low, high
 
 
 @expects(sweeps=_SCORES, scores=_SCORES)

@@ -78,5 +78,9 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: sentence_task("depth", TREES), "`name` must be one of"),
     (lambda: sentence_task("tense", TREES), "'tense' needs `features` of each word"),
     (lambda: sentence_task("tense", TREES, features=FEATURES[:1]), "needs `features` ... Received: features=1"),
+    (
+        lambda: sentence_task("length", TREES._replace(heads=[[0, 0, 2, 6, 6, 2, 2], TREES.heads[1]])),
+        "must have one root",
+    ),
     (lambda: sentence_task("word_content", TREES), "No sentence fits the task 'word_content'"),
 )
