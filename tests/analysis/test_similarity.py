@@ -146,7 +146,7 @@ def test_the_layers_of_a_model_are_compared_as_their_vectors_are():
 
 def test_pwcca_has_the_weights_of_the_layer_in_the_line():
     sentences = np.random.default_rng(0).choice(list("abcd"), (9, 8)).tolist()
-    encoder, states = some_bert(), hidden_states(some_bert(), sentences, dtype="float32", **options())
+    encoder, states = some_bert(), hidden_states(some_bert(), sentences, dtype=None, **options())
     found = layer_similarity(encoder, sentences, method="pwcca", **options()).matrix
     for i, j in ((1, 2), (2, 1)):
         own = [states.column(states.names[place]) for place in (i, j)]

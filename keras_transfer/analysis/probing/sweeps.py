@@ -82,7 +82,7 @@ class LayerSweep(Result):
 
     def _add_random(self, trained, random, items):
         """Adds the scores of probes of the encoder and of one with random weights on some items."""
-        values = _difference(*(_counts(found, items, slice(1)) for found in (trained, random)), items)
+        values = _difference([_counts(found, items, slice(1)) for found in (trained, random)], items)
         self._add(**dict(zip(("subset", "random", "gain", "gain_low", "gain_high"), values)))
 
     def _add_word_types(self, guessed):
@@ -117,9 +117,9 @@ class LayerSweep(Result):
             ValueError: If the sweeps have other test data, or no common layer.
         """
         ours, theirs = self._items, other._items
-        columns = slice(None if ours.of_spans else 1)  # The others are of control tasks.
+        real = slice(None if ours.of_spans else 1)  # The other columns are of control tasks.
         same = self.classes == other.classes and np.array_equal(ours.sentences, theirs.sentences)
-        same = same and np.array_equal(ours.labels[:, columns], theirs.labels[:, columns])
+        same = same and np.array_equal(ours.labels[:, real], theirs.labels[:, real])
         expect(same, "Both sweeps must have the same test labels.", items=(len(ours), len(theirs)))
         pairs = [(layer, layer if len(other.layers) > 1 else other.layers[0]) for layer in self.layers]
         pairs = [pair for pair in pairs if pair[1] in other.layers]
@@ -128,11 +128,11 @@ class LayerSweep(Result):
             [part[:, [each.layers.index(name) for name in names]] for part in each._counts]
             for each, names in zip((self, other), zip(*pairs))
         ]
-        names, values = ("score", "other", "difference", "low", "high"), _difference(*counts, ours)
+        names, values = ("score", "other", "difference", "low", "high"), _difference(counts, ours)
         rows = [{"layer": layer, **dict(zip(names, map(float, own)))} for (layer, _), *own in zip(pairs, *values)]
-        heads = {"layer": "", "score": ".4f", "other": ".4f", "difference": "+.4f"}
-        heads["95% interval"] = (("low", "high"), "+.4f")
-        return Result(rows, heads, title="Differences", index=("layer",))
+        columns: dict = {"layer": "", "score": ".4f", "other": ".4f", "difference": "+.4f"}
+        columns |= {"95% interval": (("low", "high"), "+.4f")}
+        return Result(rows, columns, title="Differences", index=("layer",))
 
     def plot(self) -> Any:
         """Plots the scores over the layers, with their intervals, controls, and the mix as bars.
@@ -198,11 +198,11 @@ def _draws(counts, items):
     return resampled_means(hits, np.unique(items.sentences, return_inverse=True)[1], sizes)
 
 
-def _difference(first, second, items):
-    """Returns two scores [layers], their difference, and the limits of its interval."""
-    scores = _scores(*first), _scores(*second)
-    low, high = np.quantile(_draws(first, items) - _draws(second, items), [0.025, 0.975], axis=-1)
-    return *scores, scores[0] - scores[1], low, high
+def _difference(counts, items):
+    """Returns the scores [layers] of two counts, their difference, and the limits of its interval."""
+    first, second = (_scores(*own) for own in counts)
+    low, high = np.quantile(np.subtract(*(_draws(own, items) for own in counts)), [0.025, 0.975], axis=-1)
+    return first, second, first - second, low, high
 
 
 @expects(sweeps=_SCORES, scores=_SCORES)
@@ -228,12 +228,11 @@ def probe_correlation(sweeps: Mapping, scores: Mapping) -> Result:
     ```
     """
     expect(set(sweeps) == set(scores), "Both must have the same names.", sweeps=list(sweeps), scores=list(scores))
-    first = [
-        max(row["score"] for row in each.rows) if isinstance(each, LayerSweep) else float(each)
-        for each in sweeps.values()
-    ]
-    rows = [{"encoder": name, "probe": own, "task": float(scores[name])} for name, own in zip(sweeps, first)]
-    first, second = np.array(first), np.array([row["task"] for row in rows])
+    rows: list[dict] = []
+    for name, each in sweeps.items():
+        best = max(row["score"] for row in each.rows) if isinstance(each, LayerSweep) else float(each)
+        rows.append({"encoder": name, "probe": best, "task": float(scores[name])})
+    first, second = (np.array([row[name] for row in rows]) for name in ("probe", "task"))
     correlation, random, count = spearman(first, second), np.random.default_rng(0), len(rows)
     rule = "The encoders must differ in their probes, and in the task."
     expect(correlation == correlation, rule, probes=first.tolist(), task=second.tolist())
