@@ -107,7 +107,7 @@ class ProbeBank(keras.Model):
             variable.assign(ops.full(variable.shape, float(name == "gamma")))
         for variable in self.optimizer.variables:
             if variable is not self.optimizer.learning_rate:
-                variable.assign(ops.zeros_like(variable))
+                variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def _initial(self, part, shape, layer, seeds):
         """Returns the initial values of a weight: Glorot's uniform for kernels, 0 for biases, 1 for scales."""
