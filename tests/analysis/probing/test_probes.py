@@ -135,6 +135,7 @@ def corpus(count=120, seed=0):
     return WordVectorEncoder.from_vectors(vectors), WordPreprocessor(words), sentences, tags
 
 
+@pytest.mark.core
 def test_a_linear_probe_finds_a_linear_rule_but_not_the_control_task():
     encoder, preprocessor, sentences, tags = corpus()
     probe = Probe(epochs=3, seeds=2, controls=["selectivity", "word_types"], learning_rate=0.01)
@@ -153,6 +154,7 @@ def test_a_linear_probe_finds_a_linear_rule_but_not_the_control_task():
     assert found.to_frame().loc["embeddings", "score"] == 1.0
 
 
+@pytest.mark.core
 def test_a_sweep_has_all_layers_the_mix_and_all_controls(monkeypatch):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 4)
     monkeypatch.setattr("keras_transfer.analysis.probing.probes.CONTROL_ROWS", 10)
@@ -226,6 +228,7 @@ def test_an_edge_probe_is_that_of_jiant_1(sides, monkeypatch):
     assert 2 * hits / (claims + labels.sum()) == pytest.approx(float(weights["f1"]), abs=1e-6) and 0 < hits < claims
 
 
+@pytest.mark.core
 def test_pairs_of_spans_are_probed_with_micro_f1(monkeypatch, caplog):
     monkeypatch.setattr("keras_transfer.analysis.probing.bank.WIDTH", 8)
     monkeypatch.setattr("keras_transfer.analysis.probing.probes.CONTROL_ROWS", 10)
