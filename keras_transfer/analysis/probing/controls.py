@@ -23,12 +23,13 @@ def control_labels(count, probabilities, seeds):
 
 
 class DescriptionLength(NamedTuple):
-    """How many bits labels need in the online code, and in a uniform one."""
+    """How many bits labels need in the online code, and in a uniform one.
+
+    The authors' code adds bits of the first portion and nats of the others, in units of 1,024.
+    """
 
     bits: Any
-    authors_kbits: (
-        Any  # As in the authors' code, which adds bits of the first portion and nats of the others, by 1,024.
-    )
+    authors_kbits: Any
     uniform_bits: float
 
 
