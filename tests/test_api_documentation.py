@@ -32,6 +32,7 @@ SECTION = re.compile(r"^([A-Z][A-Za-z ]*):(.*)$")
 ENTRY = re.compile(r"^    (?:- )?`?([*\w][\w*., ]*)`?:(?: (.*))?$")
 SHAPE = re.compile(r"`\[[^\]]*[a-z][^\]]*\]`|`\[\]`|shape `\(")
 BARE_REFERENCE = re.compile(r"^(See|As (in|of|for)|The same as) ", re.ASCII)
+RETURNED = re.compile(r"which `[\w.]+` returns")  # Users do not call the constructor of such a class.
 OPTIONAL = ("training", "mask")  # Keras documents these arguments of `call`.
 WITH_SHAPES = ("layers", "losses", "metrics")
 
@@ -103,7 +104,9 @@ def faults_of_class(definition):
     if docstring is None:
         yield "There is no docstring"
         return
-    yield from faults_of_arguments(docstring, [] if arguments_elsewhere(definition) else constructor(definition))
+    expected = [] if arguments_elsewhere(definition) else constructor(definition)
+    is_returned = RETURNED.search(docstring.partition("\n")[0]) and "Args" not in sections(docstring)
+    yield from faults_of_arguments(docstring, None if is_returned else expected)
     room = definition.module.split(".")[1]
     if room in WITH_SHAPES and foreign_bases(definition) and not SHAPE.search(docstring):
         yield "There are no shapes, such as `[batch, length, dim]`"
