@@ -7,7 +7,7 @@ import html
 import io
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -199,8 +199,10 @@ def inspect(
                 with atomic_file(path) as file:
                     file.write(json.dumps([digest, kept]).encode())
         bar.add(1)
-    facts = {name: _name(each) for name, each in zip(("model", "against"), models)}
-    facts["rows"] = f"{rows:,} of {count:,}, drawn at random" if count > rows else f"{count:,}"
+    facts = {"rows": f"{rows:,} of {count:,}, drawn at random" if count > rows else f"{count:,}"}
+    for name, each in zip(("model", "against"), models):
+        parts = dict.fromkeys(type(part).__name__ for part in (each, getattr(each, "encoder", each)))
+        facts[name] = f"{' over '.join(parts)}, {each.count_params():,} weights"
     return Inspection({name: found[name] for name in SECTIONS}, facts)
 
 
@@ -214,11 +216,6 @@ def _columns(data):
     rule = "Each row must have a label."
     expect(y is None or len(y) == count_rows(x), rule, rows=count_rows(x), labels=y is None or len(y))
     return x, y
-
-
-def _name(model):
-    parts = dict.fromkeys(type(each).__name__ for each in (model, getattr(model, "encoder", model)))
-    return f"{' over '.join(parts)}, {model.count_params():,} weights"
 
 
 def _digest(models, subject):
@@ -259,10 +256,7 @@ def _read(path, digest):
     return {name: Section(**section) for name, section in sections.items()} if kept == digest else {}
 
 
-# === The sections ===
-
-
-SECTIONS: dict[str, tuple] = {}
+SECTIONS: dict[str, tuple[str, str, Callable]] = {}
 
 
 def _section(title, about):
@@ -308,8 +302,8 @@ def _layers(subject):
     model, before, x = subject.model, subject.before, subject.x
     options = {"preprocessor": subject.preprocessor, "verbose": 0}
     same = before is not None and len({type(getattr(each, "encoder", each)) for each in (model, before)}) == 1
-    moved = moved_layers(before, model, x, **options) if same else None
-    return [moved, layer_similarity(model, x, before, **options)]
+    similar = layer_similarity(model, x, before, **options)
+    return [moved_layers(before, model, x, **options) if same else None, similar]
 
 
 @_section("Where do its heads look?", "What a head reads, which is not why the model gives its answer.")
