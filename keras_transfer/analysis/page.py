@@ -19,9 +19,9 @@ body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var
 h1 { font-size: 1.6em; } h1[id] { margin-top: 2em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
+th { font-weight: 600; color: var(--soft); }
 th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 6em; } .number { white-space: nowrap; }
-.texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; max-width: 40em;
+.texts td:last-child { min-width: 22em; max-width: 40em;
   white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
 p { color: var(--soft); margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 .side > * { min-width: 0; max-width: 100%; } svg { max-width: 100%; height: auto; }
@@ -111,10 +111,14 @@ def _confusion_colors(report):
 
 def _table(table, colors=None):
     colors = colors or {}
-    heads = "".join(_cell("th", head) for head in table.heads)
+
+    def style(i, j):  # A notebook aligns all cells to the right.
+        return "; ".join(filter(None, [colors.get((i, j)), "text-align: left" if table.texts or j == 0 else None]))
+
+    heads = "".join(_cell("th", head, style(None, j)) for j, head in enumerate(table.heads))
     last = len(table.heads) - 1 if table.texts else None  # Texts are in the last column.
     rows = [
-        "".join(_cell("td", cell, colors.get((i, j)), j == last) for j, cell in enumerate(row))
+        "".join(_cell("td", cell, style(i, j), j == last) for j, cell in enumerate(row))
         for i, row in enumerate(table.rows)
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
