@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation import blocks_of, head_importance
+from keras_transfer.adaptation import blocks_of
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import SMALLEST
@@ -19,7 +19,7 @@ from keras_transfer.core.plots import BLUE, GREY, new_axes
 from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks import Task, TextClassifier, TokenClassifier, count_rows, take_rows
 
-_PARTS = {"heads": "head", "neurons": "neuron", "layers": None}
+_PARTS = {"heads": ("layer", "head"), "neurons": ("layer", "neuron"), "layers": ("layer",)}
 _METRIC = '"log_likelihood", or a function of the task, `x` and `y`'
 _ROWS = 32  # Number of texts whose heads are recorded at once.
 
@@ -30,20 +30,19 @@ class Ablation(Result):
     Attributes:
         rows: List of dicts, one for each part, with its `layer` and its `head` or `neuron`. `score` is the mean score
             without it, `change` its difference from the `baseline`, and `low` and `high` are the limits of the 95%
-            bootstrap interval of the change over texts. With `by="gradient"`, there is only the `importance`.
-        baseline: Float. The mean score of the whole task, or `None` with `by="gradient"`.
+            bootstrap interval of the change over texts.
+        baseline: Float. The mean score of the whole task.
     """
 
     title = "Ablation"
+    columns = {"layer": "", "head": "", "neuron": "", "score": ".4f", "change": "+.4f"}
+    columns["95% interval"] = (("low", "high"), "+.4f")
 
-    def __init__(self, rows, part, baseline, notes):
-        self.rows, self.baseline, self.notes = rows, baseline, notes
-        self.index = ("layer",) if part == "layers" else ("layer", _PARTS[part])
-        values = {"score": ".4f", "change": "+.4f", "95% interval": (("low", "high"), "+.4f")}
-        self.columns = dict.fromkeys(self.index, "") | ({"importance": ".3g"} if baseline is None else values)
+    def __init__(self, rows, index, baseline, notes):
+        self.rows, self.index, self.baseline, self.notes = rows, index, baseline, notes
 
     def plot(self) -> Any:
-        """Plots the changes, or the importance: of heads as a picture with a layer in each line, of others as points.
+        """Plots the change without each part and its interval, the heads or neurons of a layer side by side.
 
         Returns:
             A `matplotlib.figure.Figure`.
@@ -51,34 +50,21 @@ class Ablation(Result):
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        name = "importance" if self.baseline is None else "change"
-        values = np.array([row[name] for row in self.rows])
-        if "head" in self.index:
-            layers, heads = (np.array([row[key] for row in self.rows]) for key in self.index)
-            grid = np.full((layers.max() + 1, heads.max() + 1), np.nan)
-            grid[layers, heads] = values
-            axes, most = new_axes(1.6 + 0.4 * grid.shape[1], 1.2 + 0.4 * grid.shape[0]), np.abs(values).max() or 1
-            axes.set_facecolor("0.8")  # Of heads that were not left out.
-            image = axes.imshow(grid, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
-            axes.set(xlabel="head", ylabel="layer", xticks=range(grid.shape[1]), yticks=range(grid.shape[0]))
-            axes.figure.colorbar(image, ax=axes, label=name)
-            return axes.figure
-        axes, places, limits = new_axes(), range(len(values)), None
-        if self.baseline is not None:
-            limits = [[abs(row[key] - row["change"]) for row in self.rows] for key in ("low", "high")]
-        axes.errorbar(places, values, yerr=limits, fmt="o", markersize=4, color=BLUE)
+        axes, part = new_axes(), self.index[-1]
+        layer, place, change, *limits = (
+            np.array([row[name] for row in self.rows]) for name in ("layer", part, "change", "low", "high")
+        )
+        places = layer if part == "layer" else layer + 0.8 * (place / max(place.max(), 1) - 0.5)
+        axes.errorbar(places, change, yerr=np.abs(limits - change), fmt="o", markersize=4, color=BLUE)
         axes.axhline(0, color=GREY, linestyle="--")
-        axes.set(xlabel=" and ".join(self.index), ylabel=name)
-        shown = places[:: -(-len(places) // 24)]
-        labels = [".".join(str(self.rows[place][key]) for key in self.index) for place in shown]
-        axes.set_xticks(shown, labels, rotation=90 * (len(self.index) - 1))
+        axes.set(xlabel=" and ".join(self.index), ylabel="change", xticks=np.unique(layer))
         return axes.figure
 
 
 @expects(
     task=instance_of(Task, "a task, such as a `TextClassifier`"),
     part=one_of(*_PARTS),
-    by=one_of("zero", "mean", "gradient"),
+    by=one_of("zero", "mean"),
     metric=optional(Rule(_METRIC, lambda value: callable(value) or value == "log_likelihood", ("accuracy", 1))),
     samples=integer(2),
     seed=integer(0),
@@ -99,24 +85,23 @@ def ablate(
     """Returns what a task loses without each of its attention heads, feed-forward neurons or layers, one at a time.
 
     The task predicts the texts once for each part, whose rows of the output kernel are 0 meanwhile. Parts that do the
-    same may replace each other, so that the loss without two is not the sum of both losses. `adaptation.prune` cuts
-    several, and makes the task smaller.
+    same may replace each other, so that the loss without two is not the sum of both losses.
+    `adaptation.head_importance` estimates the importance of all heads and neurons in a single pass.
 
     Args:
         task: Trained `Task` with an encoder-only Transformer of this library. It is unchanged afterwards.
-        x: Texts, sentences or pairs in memory, as for `task.predict`.
+        x: Texts, sentences or pairs in memory, as for `predict`.
         y: Their labels, as for `fit`. Defaults to `None`, for a `metric` that needs none.
         part: String. `"heads"`, `"neurons"` or `"layers"`. Without a layer, its vectors are those below. In encoders
             that normalize after each sublayer, such as BERT, the norms of the layer remain. Defaults to `"heads"`.
         by: String. What takes the place of a part: `"zero"`, or `"mean"` for the mean output of a head over all tokens
-            of the texts. `"gradient"` estimates the importance of heads and neurons with `adaptation.head_importance`,
-            in a single pass. Defaults to `"zero"`.
+            of the texts. Defaults to `"zero"`.
         which: Dict from layers to lists of heads or neurons, or a list of layers, all numbered from 0. Required for
-            neurons unless `by="gradient"`. Defaults to `None`, all.
-        metric: `"log_likelihood"`, for a classifier the natural logarithm of the probability of the label, which small
-            losses change as well; or a function of the task, `x` and `y` that returns an array with the score of each
-            text, such as `lambda task, x, y: task.score(x).log_likelihoods` for a `CausalLM`. Defaults to `None`: 1 if
-            a classifier is right and 0 if not, and for a `TokenClassifier` the fraction of the words that are right.
+            neurons. Defaults to `None`, all.
+        metric: `"log_likelihood"`, the logarithm of the probability that a classifier gives to the label; or a function
+            of the task, `x` and `y` that returns the score of each text, such as
+            `lambda task, x, y: task.score(x).log_likelihoods` for a `CausalLM`. Defaults to `None`: 1 if a classifier
+            is right and 0 if not, and for a `TokenClassifier` the fraction of the words that are right.
         samples: Integer. Maximum number of texts, which are drawn at random. Defaults to `500`.
         seed: Integer. Seed of the drawn texts and of the bootstrap. Defaults to `0`.
         verbose: `"auto"`, `0` (silent) or `1` (progress bar). Defaults to `"auto"`.
@@ -126,8 +111,8 @@ def ablate(
 
     Raises:
         ValueError: If `x` is not in memory or differs from `y` in length, if the task has another encoder, shared
-            blocks, adapters or quantized weights, if there is no such part, if `by` does not fit the part or the
-            encoder, or if the task needs labels or a `metric`.
+            blocks, adapters or quantized weights, if there is no such part, if it has no mean, or if the task needs
+            labels or a `metric`.
 
     Example:
     ```python
@@ -138,49 +123,44 @@ def ablate(
 
     Source: Michel et al. 2019, https://arxiv.org/abs/1905.10650; means, https://arxiv.org/abs/2211.00593
     """
-    blocks, kind = blocks_of(task), _PARTS[part]
+    blocks, index = blocks_of(task), _PARTS[part]
     expect(task.reader.accepts(x), "`x` must be texts or sentences in memory.", x=type(x).__name__)
-    fits = {"heads": True, "neurons": by != "mean", "layers": by == "zero"}
-    rule = 'Layers are ablated by "zero", and neurons by "zero" or "gradient".'
-    expect(fits[part], rule, part=part, by=by)
-    rule = "There are too many neurons to leave out each of them. Pass `which={layer: [neuron]}`, or `by='gradient'`."
-    expect(part != "neurons" or which is not None or by == "gradient", rule, which=which)
+    expect(by == "zero" or part == "heads", 'Only heads have a mean. Use `by="zero"`.', part=part, by=by)
     places = _places(blocks, part, which)
     columns = task.reader.columns(x)
-    total = count_rows(columns)
-    y = y if y is None or isinstance(y, (list, dict, tuple)) else np.asarray(y)
+    total, y = count_rows(columns), y if y is None or isinstance(y, (list, dict, tuple)) else np.asarray(y)
     given = total if y is None else count_rows(y)
-    expect(given == total, "Each text must have a label.", texts=total, labels=given)
+    expect(total and given == total, "There must be texts, each with a label.", texts=total, labels=given)
     drawn = np.sort(np.random.default_rng(seed).permutation(total)[:samples])
-    x, y, count = take_rows(columns, drawn), take_rows(y, drawn), len(drawn)
-    if by == "gradient":
-        values = getattr(head_importance(task, x, y, seed=seed), part)
-        rows = [{"layer": layer, kind: own, "importance": float(values[layer][own])} for layer, own in places]
-        return Ablation(rows, part, None, [f"Mean of the absolute change of the loss of {count:,} texts."])
-    metric = metric if callable(metric) else _metric_of(task, metric, y)
+    x, y = take_rows(columns, drawn), take_rows(y, drawn)
+    if not callable(metric):
+        is_classifier = isinstance(task, TextClassifier) and task.labels.one_of
+        rule = "Pass as `metric` a function of the task, `x` and `y` that returns the score of each text."
+        fits = is_classifier or (isinstance(task, TokenClassifier) and metric is None)
+        expect(y is not None and fits, rule, task=type(task).__name__, metric=metric, y=type(y).__name__)
+        metric = functools.partial(_scores, in_logs=metric is not None)
     means = _mean_heads(task, x) if by == "mean" else [None] * len(blocks)
 
     def score():
         values = np.asarray(metric(task, x, y), "float64")
-        rule = "`metric` must return a number for each text."
-        expect(values.shape == (count,), rule, shape=values.shape, texts=count)
+        rule = "`metric` must return a finite number for each text."
+        expect(values.shape == drawn.shape and np.isfinite(values).all(), rule, values)
         return values
 
     before, rows = score(), []
     baseline = float(before.mean())
-    bar = keras.utils.Progbar(len(places), verbose=1 if verbose == "auto" else verbose, unit_name=kind or "layer")
+    bar = keras.utils.Progbar(len(places), verbose=1 if verbose == "auto" else verbose, unit_name=index[-1])
     for layer, own in places:
         with _without(blocks[layer], part, own, means[layer]):
             change = score() - before
-        low, high = bootstrap_interval(change, seed=seed)
-        place = {"layer": layer} if kind is None else {"layer": layer, kind: own}
-        mean = float(change.mean())
-        rows.append({**place, "score": baseline + mean, "change": mean, "low": float(low), "high": float(high)})
+        mean, (low, high) = float(change.mean()), map(float, bootstrap_interval(change, seed=seed))
+        found = {"score": baseline + mean, "change": mean, "low": low, "high": high}
+        rows.append(dict(zip(index, (layer, own))) | found)
         bar.add(1)
-    notes = [f"{baseline:.4f} with all {part}, {count:,} texts."]
+    notes = [f"{baseline:.4f} with all {part}, {len(drawn):,} texts."]
     if part == "layers" and any(block.norm != "pre" for block in blocks):
         notes.append("The norms of a layer remain.")
-    return Ablation(rows, part, baseline, notes)
+    return Ablation(rows, index, baseline, notes)
 
 
 def _places(blocks, part, which):
@@ -190,17 +170,16 @@ def _places(blocks, part, which):
         "neurons": [block.feed_forward.intermediate_dim for block in blocks],
         "layers": [1] * len(blocks),
     }[part]
+    rule = "There are too many neurons to leave out each of them. Pass `which={layer: [neuron]}`."
+    expect(part != "neurons" or which is not None, rule, which=which)
     if which is None:
         which = [*range(len(blocks))] if part == "layers" else {layer: range(n) for layer, n in enumerate(counts)}
     rule = "`which` must be a list of layers for `part='layers'`, and otherwise a dict from layers to lists."
     expect(isinstance(which, (list, tuple) if part == "layers" else Mapping) and which, rule, which=which)
-    found = []
-    for layer in which:
-        expect(layer in range(len(blocks)), f"Layers are numbered from 0 to {len(blocks) - 1}.", layer=layer)
-        own = which[layer] if isinstance(which, Mapping) else [None]
-        wrong = [one for one in own if one is not None and one not in range(counts[layer])]
-        expect(not wrong, f"The {part} of layer {layer} are numbered from 0 to {counts[layer] - 1}.", **{part: wrong})
-        found += [(layer, one) for one in own]
+    found = [(layer, own) for layer in which for own in (which[layer] if isinstance(which, Mapping) else [None])]
+    for layer, own in found:
+        fits = layer in range(len(blocks)) and (own or 0) in range(counts[layer])
+        expect(fits, f"There is no such place. The layers have {counts} {part}, numbered from 0.", layer, own)
     return found
 
 
@@ -210,15 +189,13 @@ def _without(block, part, own, means):
     attention, outer = block.attention.output_dense, block.feed_forward.outer
     weights = {"heads": attention.weights, "neurons": [outer.kernel], "layers": [*attention.weights, *outer.weights]}
     before = [ops.convert_to_numpy(weight).copy() for weight in weights[part]]
-    after = [value.copy() for value in before]
-    if part == "layers":
-        after = [np.zeros_like(value) for value in before]
-    else:
+    after = [np.zeros_like(value) if part == "layers" else value.copy() for value in before]
+    if part != "layers":
         size = block.attention.head_dim if part == "heads" else 1
         rows = slice(own * size, (own + 1) * size)
         after[0][rows] = 0
-        if means is not None:
-            after[1] += (means[rows] @ before[0][rows].astype("float64")).astype(after[1].dtype)
+    if means is not None:
+        after[1] += (means[rows] @ before[0][rows].astype("float64")).astype(after[1].dtype)
     try:
         for weight, value in zip(weights[part], after):
             weight.assign(value)
@@ -246,31 +223,18 @@ def _mean_heads(task, x):
     return [total / (inputs["padding_mask"] != 0).sum() for total in sums]
 
 
-def _metric_of(task, name, y):
-    """Returns a metric of a task, given its name, `None` for the default."""
-    if isinstance(task, TextClassifier) and task.labels.one_of:
-        metric: Callable = functools.partial(_score_labels, in_logs=name is not None)
-    else:
-        rule = "Pass as `metric` a function of the task, `x` and `y` that returns the score of each text."
-        expect(isinstance(task, TokenClassifier) and name is None, rule, task=type(task).__name__)
-        metric = _fraction_right
-    expect(y is not None, "The metric needs labels. Pass `y`, or a `metric` of your own.", y=y)
-    return metric
-
-
-def _score_labels(task, x, y, in_logs):
+def _scores(task, x, y, in_logs=False):
+    """Returns the log-likelihoods of the labels, or whether or how far they are those that the task predicts."""
+    if isinstance(task, TokenClassifier):
+        found = []
+        for place, (words, labels) in enumerate(zip(task.predict_words(x), y)):
+            rule = "Each sentence must have a word, and as many labels as words."
+            expect(len(words) == len(labels) > 0, rule, sentence=place, words=len(words), labels=len(labels))
+            names = [label if isinstance(label, str) else task.label_names[label] for label in labels]
+            found.append(np.mean([name == given for (_, name), given in zip(words, names)]))
+        return found
     probabilities = task.predict_proba(x)
     labels = class_positions(y, task.label_names or range(probabilities.shape[1]))
     if in_logs:
         return np.log(np.maximum(probabilities[np.arange(len(labels)), labels], SMALLEST))
     return probabilities.argmax(axis=1) == labels
-
-
-def _fraction_right(task, x, y):
-    found = []
-    for place, (words, labels) in enumerate(zip(task.predict_words(x), y)):
-        rule = "Each sentence must have a word, and as many labels as words."
-        expect(len(words) == len(labels) > 0, rule, sentence=place, words=len(words), labels=len(labels))
-        names = [label if isinstance(label, str) else task.label_names[label] for label in labels]
-        found.append(np.mean([name == given for (_, name), given in zip(words, names)]))
-    return np.array(found)

@@ -12,7 +12,7 @@ from keras_transfer.analysis import page
 from keras_transfer.analysis.attention_view import heads_view, model_view
 from keras_transfer.analysis.result import Result
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import FRACTION, expect, expects, one_of
+from keras_transfer.core.expect import expect, one_of
 from keras_transfer.core.plots import BLUE, new_axes
 from keras_transfer.data import preprocess_words
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
@@ -28,11 +28,10 @@ class HeadStatistics(Result):
     """What each head of self-attention does on average, which `AttentionWeights.statistics` returns.
 
     Attributes:
-        rows: List of dicts, one for each head, with its `layer` and `head`. `entropy` is the mean entropy of the
-            weights of a token in bits: 0 for a single key. `distance` is the mean distance to a key in tokens. `first`,
-            `previous`, `next`, `self` and `separators` are the mean weights of the first token, of the neighbors, of
-            the token itself, and of all special tokens but the first one. `None` if there are no such tokens, or if
-            special tokens are unknown.
+        rows: List of dicts, one for each `layer` and `head`: the mean `entropy` of the weights of a token in bits, the
+            mean `distance` to what it reads in tokens, and the mean weights of the `first` token, the `previous` and
+            the `next` one, the token itself (`self`), and all special tokens but the first (`separators`). `None` if
+            there are no such tokens, or if they are unknown.
     """
 
     title = "Attention heads"
@@ -43,25 +42,18 @@ class HeadStatistics(Result):
         self.rows = rows
         self.notes = [f"Means over {tokens:,} tokens of {texts:,} texts. entropy in bits, distance in tokens."]
 
-    @expects(name=one_of(*_MEASURES))
-    def plot(self, name: str = "entropy") -> Any:
-        """Plots a statistic of all heads by layer.
-
-        Args:
-            name: String. `"entropy"`, `"distance"`, `"first"`, `"previous"`, `"next"`, `"self"` or `"separators"`.
-                Defaults to `"entropy"`.
+    def plot(self) -> Any:
+        """Plots the entropy of all heads by layer.
 
         Returns:
             A `matplotlib.figure.Figure`.
 
         Raises:
             ImportError: If matplotlib is not installed.
-            ValueError: If `name` is unknown.
         """
         axes, layers = new_axes(), [row["layer"] for row in self.rows]
-        values = [np.nan if row[name] is None else row[name] for row in self.rows]
-        axes.plot(layers, values, "o", markersize=5, alpha=0.6, color=BLUE)
-        axes.set(xlabel="layer", ylabel=f"{name} of each head", xticks=sorted(set(layers)), ylim=(0, None))
+        axes.plot(layers, [row["entropy"] for row in self.rows], "o", markersize=5, alpha=0.6, color=BLUE)
+        axes.set(xlabel="layer", ylabel="entropy of each head in bits", xticks=sorted(set(layers)), ylim=(0, None))
         return axes.figure
 
 
@@ -71,7 +63,7 @@ class AttentionWeights:
 
     Attributes:
         encoder: List with an array `[rows, heads, queries, keys]` for each block. The weights of a query sum to 1, and
-            padding has none. Adapters with a prefix or a prompt add their keys at the beginning.
+            padding has none. A prefix or a prompt adds its keys at the beginning.
         decoder: The same for the decoder of an encoder-decoder, whose queries see only earlier keys, or `None`.
         cross: The same for cross-attention, with queries of the decoder and keys of the encoder, or `None`.
         tokens: List of lists of strings. The tokens of each row, without padding; ids if there is no vocabulary.
@@ -80,14 +72,6 @@ class AttentionWeights:
             `None`.
         separators: List of lists of integers. The positions of the special tokens in `tokens` of each row, without the
             first token, or `None` without a preprocessor.
-
-    Example:
-    ```python
-    encoder = keras_transfer.encoders.BertEncoder(20, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
-    inputs = {"token_ids": np.array([[2, 7, 3]]), "padding_mask": np.ones((1, 3), "int32")}
-    weights = keras_transfer.analysis.attention_weights(encoder, {**inputs, "segment_ids": np.zeros((1, 3), "int32")})
-    weights.matrix(layer=0, head=1)  # [3, 3], a query in each line
-    ```
     """
 
     encoder: list
@@ -125,9 +109,7 @@ class AttentionWeights:
         return self._matrix(kind, row, layer, head)[0]
 
     def plot(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> Any:
-        """Plots the matrix of one row: a query in each line, a key in each column.
-
-        In a plot of cross-attention, each line is labeled with the token that the decoder predicts there.
+        """Plots the matrix of one row: a query, or for `"cross"` the token predicted there, in each line.
 
         Args:
             kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
@@ -168,34 +150,28 @@ class AttentionWeights:
 
         Source: Clark et al. 2019, section 3. https://arxiv.org/abs/1906.04341
         """
-        kind = self._kind(kind, without="cross")
-        separators = self.separators if kind == "encoder" else None
+        kind, rows = self._kind(kind, without="cross"), []
         counts = [len(tokens) for tokens in getattr(self, _AXES[kind][0])]
-        total = sum(counts)
-        known = {**dict.fromkeys(_MEASURES, total), "previous": total - len(counts), "next": total - len(counts)}
-        known["separators"], rows = 0 if separators is None else total, []
+        special = None if kind == "decoder" else self.separators
+        total, pairs = sum(counts), sum(counts) - len(counts)
+        known = [total, total, total, pairs, pairs, total, 0 if special is None else total]  # For each measure.
         for layer in range(len(getattr(self, kind))):
-            sums = sum(
-                _sums(self._heads(kind, row, layer)[0], count, separators[row] if separators else [])
-                for row, count in enumerate(counts)
-            )
+            weights = [self._heads(kind, row, layer)[0] for row in range(len(counts))]
+            sums = sum(map(_sums, weights, counts, special or [[]] * len(counts)))
             for head, values in enumerate(sums.tolist()):
-                means = {n: value / known[n] if known[n] else None for n, value in zip(_MEASURES, values)}
-                rows.append({"layer": layer, "head": head, **means})
+                means = [value / count if count else None for value, count in zip(values, known)]
+                rows.append({"layer": layer, "head": head, **dict(zip(_MEASURES, means))})
         return HeadStatistics(rows, total, len(counts))
 
-    @expects(residual=FRACTION)
-    def rollout(self, row: int = 0, *, kind: str = "encoder", residual: float = 0.5) -> np.ndarray:
-        """Returns how much of each token's input reaches each vector of each layer, if attention were all that mixes.
+    def rollout(self, row: int = 0, *, kind: str = "encoder") -> np.ndarray:
+        """Returns how much of each token's input would reach each vector if attention were all that mixes.
 
-        The mean over heads is mixed with the identity for the residual connection, its rows are scaled to the sum 1,
-        and it is multiplied by that of the layers below. Values, norms and feed-forward networks are left out, so that
-        this is a rough estimate.
+        The mean over heads is mixed with the identity for the residual connection, and multiplied by the result of the
+        layer below. Values, norms and feed-forward networks are left out, so that this is a rough estimate.
 
         Args:
             row: Integer. The row. Defaults to `0`.
             kind: String, `"encoder"` or `"decoder"`. Defaults to `"encoder"`.
-            residual: Float between 0 and 1. Weight of the residual connection. Defaults to `0.5`.
 
         Returns:
             Float array `[layers, tokens, tokens]`: a vector in each line, an input in each column.
@@ -210,7 +186,7 @@ class AttentionWeights:
         for layer in range(len(getattr(self, kind))):
             matrix, queries, _ = self._matrix(kind, row, layer, None)
             matrix = np.asarray(matrix[:, -len(queries) :], "float64")  # Without the keys of a prefix.
-            matrix = residual * np.eye(len(matrix)) + (1 - residual) * matrix
+            matrix = 0.5 * np.eye(len(matrix)) + 0.5 * matrix
             matrix /= matrix.sum(axis=1, keepdims=True)
             found.append(matrix @ found[-1] if found else matrix)
         return np.stack(found)
@@ -325,8 +301,15 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     has_weights = isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights
     rule = "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder."
     expect(has_weights, rule, encoder=encoder)
-    raw = isinstance(model, Task) and model.reader.accepts(x)
-    inputs, written = _read(model, x, targets) if raw else (_checked(encoder, x, targets), None)
+    if isinstance(model, Task) and model.reader.accepts(x):
+        inputs, written = _read(model, x, targets)
+    else:
+        expect(targets is None, "`targets` require texts and a `Seq2SeqLM`.", targets=targets)
+        names = [*encoder.input]
+        rule = f"`x` must be texts for a task with a preprocessor, or a dict of {names}, such as `preprocessor(texts)`."
+        expect(isinstance(x, dict) and {*names} <= {*x}, rule, [*x] if isinstance(x, dict) else x)
+        inputs, written = {name: to_numpy(value) for name, value in x.items()}, None
+        check_ids(encoder, inputs)
     expect(len(inputs["token_ids"]), "`x` must have at least one row.", rows=0)
     masks = {name: mask != 0 for name, mask in inputs.items() if name in ("padding_mask", "decoder_padding_mask")}
     ends = {name: (mask * np.arange(1, mask.shape[1] + 1)).max(axis=1, initial=1) for name, mask in masks.items()}
@@ -364,20 +347,6 @@ def _read(model, x, targets):
     data = model.dataset(x, targets, batch_size=len(x))
     inputs, ids, _ = data.pinned([(data.options.lengths[-1], np.arange(len(data.real)))])[0]
     return {name: np.array(value) for name, value in inputs.items()}, ids
-
-
-def _checked(encoder, x, targets):
-    """Returns prepared inputs as arrays, or raises a `ValueError` if one is missing."""
-    expect(targets is None, "`targets` require texts and a `Seq2SeqLM`.", targets=targets)
-    if not isinstance(encoder.input, dict) or not isinstance(x, dict) or not set(encoder.input) <= set(x):
-        wanted = list(encoder.input) if isinstance(encoder.input, dict) else "its inputs"
-        raise ValueError(
-            f"`x` must be texts for a task with a preprocessor, or a dict of {wanted}, such as `preprocessor(texts)`. "
-            f"Received: {list(x) if isinstance(x, dict) else x!r:.100}"
-        )
-    inputs = {name: to_numpy(value) for name, value in x.items()}
-    check_ids(encoder, inputs)
-    return inputs
 
 
 def _named(ids, counts, preprocessor):

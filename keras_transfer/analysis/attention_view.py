@@ -1,6 +1,7 @@
 """Attention as HTML without scripts: lines between tokens for each head, or a small matrix for each of all heads."""
 
 import html
+import zlib
 
 import numpy as np
 
@@ -8,20 +9,24 @@ from keras_transfer.analysis import page
 from keras_transfer.analysis.tables import shorten
 
 TOKENS = 48  # Number of tokens of a text that the page shows.
-LEAST = (0.05, 0.1, 0.2, 0.4, 0.7)  # Smaller weights are not drawn. The color is stronger from each of these on.
-OPACITY = (0.15, 0.3, 0.5, 0.75, 1.0)
+LEVELS = {0.05: 0.15, 0.1: 0.3, 0.2: 0.5, 0.4: 0.75, 0.7: 1.0}  # Opacity from a weight on. Smaller ones are left out.
 STEP, LABEL, GAP = 15, 68, 40  # Height of a line, and width of the labels and between them, in pixels.
 
 
 def heads_view(layers, queries, keys):
     """Returns the lines of each head of each layer, given arrays `[heads, queries, keys]` and the names of tokens."""
-    height = STEP * max(min(len(names), TOKENS) for names in (queries, keys))
-    labels = [_label(name, LABEL - 4, place, "end") for place, name in enumerate(queries[:TOKENS])]
-    labels += [_label(name, LABEL + GAP + 4, place, "start") for place, name in enumerate(keys[:TOKENS])]
+    labels = "".join(
+        f'<text x="{x}" y="{STEP * place + 11}" text-anchor="{anchor}">{html.escape(shorten(name, 10))}</text>'
+        for names, x, anchor in ((queries, LABEL - 4, "end"), (keys, LABEL + GAP + 4, "start"))
+        for place, name in enumerate(names[:TOKENS])
+    )
+    key = f"tokens-{zlib.crc32(labels.encode('utf-8', 'replace')):x}"  # A notebook may show several texts.
     parts = [
-        '<svg width="0" height="0" style="position: absolute" aria-hidden="true"><defs><g id="tokens" font-size="11" '
-        f'fill="currentColor">{"".join(labels)}</g></defs></svg>'
+        "<p>Queries on the left, keys on the right.</p>",
+        '<svg width="0" height="0" style="position: absolute" aria-hidden="true"><defs>'
+        f'<g id="{key}" font-size="11" fill="currentColor">{labels}</g></defs></svg>',
     ]
+    width, height = 2 * LABEL + GAP, STEP * max(min(len(names), TOKENS) for names in (queries, keys))
 
     def line(query, key):
         return f"M{LABEL} {STEP * query + STEP // 2}L{LABEL + GAP} {STEP * key + STEP // 2}"
@@ -29,62 +34,48 @@ def heads_view(layers, queries, keys):
     for layer, heads in enumerate(layers):
         drawn = []
         for head, weights in enumerate(heads):
-            size = f'width="{2 * LABEL + GAP}" height="{height}" viewBox="0 0 {2 * LABEL + GAP} {height}"'
             lines = _paths(weights, line, 'fill="none" stroke="currentColor" stroke-width="1.5" stroke')
-            name = f"layer {layer}, head {head}"
-            picture = f'<svg {size} role="img" aria-label="{name}"><use href="#tokens"/>{lines}</svg>'
-            drawn.append(f"<div><p>head {head}</p>{picture}</div>")
-        shown = " open" if layer == 0 else ""
-        flow = '<div class="side" style="gap: .5em">'
-        parts.append(f"<details{shown}><summary>layer {layer}</summary>{flow}{''.join(drawn)}</div></details>")
-    return "\n".join(["<p>Queries on the left, keys on the right.</p>", *parts, _note(queries, keys)])
+            picture = _svg(layer, head, f'width="{width}" height="{height}"', width, height)
+            drawn.append(f'<div><p>head {head}</p>{picture}<use href="#{key}"/>{lines}</svg></div>')
+        flow = f'<div class="side" style="gap: .5em">{"".join(drawn)}</div>'
+        parts.append(f"<details{'' if layer else ' open'}><summary>layer {layer}</summary>{flow}</details>")
+    return "\n".join([*parts, _note(queries, keys)])
 
 
 def model_view(layers, queries, keys):
     """Returns a small matrix of each head, queries from top to bottom, with a layer in each line of a table."""
     rows, columns = min(len(queries), TOKENS), min(len(keys), TOKENS)
-    width = f'width="{max(40, 2 * columns)}" viewBox="0 0 {columns} {rows}"'
-    lines = []
+    names = {"Queries, from top to bottom": queries, "Keys, from left to right": keys}
+    names = {"Tokens, from top to bottom and from left to right": keys} if queries == keys else names
+    parts = [f"<p>{kind}:</p>{page.text_spans(each, [''] * len(each))}" for kind, each in names.items()]
+    lines = [f"<tr><th></th>{''.join(f'<th>head {head}</th>' for head in range(max(map(len, layers))))}</tr>"]
     for layer, heads in enumerate(layers):
         cells = []
         for head, weights in enumerate(heads):
             squares = _paths(weights, lambda query, key: f"M{key} {query}h1v1h-1z", 'fill="currentColor" fill')
             frame = f'<rect width="{columns}" height="{rows}" fill="currentColor" opacity=".06"/>'
-            name = f"layer {layer}, head {head}"
-            cells.append(f'<td><svg {width} role="img" aria-label="{name}"><title>{name}</title>{frame}{squares}</svg>')
-        lines.append(f"<tr><th>layer {layer}</th>{'</td>'.join(cells)}</td></tr>")
-    most = max(map(len, layers))
-    heads = "".join(f"<th>head {head}</th>" for head in range(most))
-    table = f'<div class="wide"><table>\n<tr><th></th>{heads}</tr>\n{chr(10).join(lines)}\n</table></div>'
-    names = [f"<p>{kind}:</p>{page.text_spans(each, [''] * len(each))}" for kind, each in _axes(queries, keys)]
-    return "\n".join([*names, table, _note(queries, keys)])
+            picture = _svg(layer, head, f'width="{max(40, 2 * columns)}"', columns, rows)
+            cells.append(f"<td>{picture}{frame}{squares}</svg></td>")
+        lines.append(f"<tr><th>layer {layer}</th>{''.join(cells)}</tr>")
+    return "\n".join([*parts, '<div class="wide"><table>', *lines, "</table></div>", _note(queries, keys)])
 
 
-def _axes(queries, keys):
-    if queries == keys:
-        return [("Tokens, from top to bottom and from left to right", keys)]
-    return [("Queries, from top to bottom", queries), ("Keys, from left to right", keys)]
-
-
-def _label(name, x, place, anchor):
-    """Returns the name of a token as text of a picture."""
-    y = STEP * place + STEP // 2 + 4
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{html.escape(shorten(name, 10))}</text>'
+def _svg(layer, head, size, width, height):
+    name = f"layer {layer}, head {head}"
+    return f'<svg {size} viewBox="0 0 {width} {height}" role="img" aria-label="{name}"><title>{name}</title>'
 
 
 def _paths(weights, draw, attribute):
     """Returns a path for each level of weights `[queries, keys]`, made of what a function draws for each of them."""
-    level = np.searchsorted(LEAST, weights[:TOKENS, :TOKENS], side="right")
-    found = []
-    for place, opacity in enumerate(OPACITY, 1):
-        drawn = "".join(draw(*pair) for pair in zip(*(axis.tolist() for axis in np.nonzero(level == place))))
+    level, found = np.searchsorted([*LEVELS], weights[:TOKENS, :TOKENS], side="right"), []
+    for place, opacity in enumerate(LEVELS.values(), 1):
+        drawn = "".join(draw(*pair) for pair in np.argwhere(level == place).tolist())
         found.append(f'<path {attribute}-opacity="{opacity}" d="{drawn}"/>' if drawn else "")
     return "".join(found)
 
 
 def _note(queries, keys):
-    """Returns which weights are drawn, and how many tokens are left out."""
     most = max(len(queries), len(keys))
     more = f" Only the first {TOKENS} of {most:,} tokens are shown." if most > TOKENS else ""
-    levels = ", ".join(f"{least:g}" for least in LEAST)
+    levels = ", ".join(f"{least:g}" for least in LEVELS)
     return f"<p>The higher the weight, the stronger the color: from {levels} on. Lower weights are left out.{more}</p>"

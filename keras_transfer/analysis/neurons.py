@@ -1,7 +1,6 @@
 """Single dimensions of hidden states: which of them carry a label, and how high one of them is in each word."""
 
 import itertools
-import pathlib
 from typing import Any
 
 import keras
@@ -26,9 +25,8 @@ class NeuronRanking(Result):
     """The neurons of hidden states in the order in which a probe relies on them, which `rank_neurons` returns.
 
     Attributes:
-        rows: List of dicts. `top`, `bottom` and `random` are the accuracies of the probe on held-out words or texts if
-            it sees only the first `neurons`, the last ones, or random ones. `low` and `high` are the limits of the 95%
-            bootstrap interval of `top`, over sentences.
+        rows: List of dicts: the accuracies of the probe on held-out words or texts if it sees only the first (`top`),
+            the last (`bottom`) or `random` neurons, and the limits of the 95% bootstrap interval of `top`.
         order: List of tuples of the name of a layer and the number of a neuron, the most important one first.
         weights: Float array `[neurons, labels]`. Weights of the probe for inputs of variance 1, in the same order.
         label_names: List of the labels.
@@ -63,15 +61,14 @@ class NeuronRanking(Result):
         return axes.figure
 
 
-@expects(l1=number(0), l2=number(0), seed=integer(0))
+@expects(penalty=number(0), seed=integer(0))
 def rank_neurons(
     model: keras.Model,
     x: Any,
     y: Any,
     *,
     layer: int | str | None = None,
-    l1: float = 1e-5,
-    l2: float = 1e-5,
+    penalty: float = 1e-5,
     preprocessor: Any = None,
     seed: int = 0,
     verbose: str | int = "auto",
@@ -79,9 +76,8 @@ def rank_neurons(
     """Orders the neurons of hidden states by how much a linear probe with an elastic net relies on them.
 
     The probe learns labels from four fifths of the sentences or texts, and is tested on the others with all but some
-    neurons set to their mean. The first neurons are those that together have most of the weight of a label. If few
-    neurons are as good as all, the label is localized. If the last ones are good, too, it is redundant. That a probe
-    can use a neuron does not show that the model does.
+    neurons set to their mean. If few neurons are as good as all, the label is localized. If the last ones are good,
+    too, it is redundant. That a probe can use a neuron does not show that the model does.
 
     Args:
         model: A task, or an encoder.
@@ -89,8 +85,7 @@ def rank_neurons(
         y: List with the labels of the words of each sentence, or with the label of each text.
         layer: Integer or string. Number or name of a layer, as for `hidden_states`. Defaults to `None`, for the neurons
             of all layers together.
-        l1: Float. Factor of the sum of absolute weights in the loss. Defaults to `1e-5`.
-        l2: Float. Factor of the sum of squared weights in the loss. Defaults to `1e-5`.
+        penalty: Float. Factor of the absolute and of the squared weights in the loss. Defaults to `1e-5`.
         preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
         seed: Integer. Seed of the held-out part and of the order. Defaults to `0`.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
@@ -129,7 +124,7 @@ def rank_neurons(
     def read(items):
         return (np.concatenate([*states.flat(items).values()], axis=1) - mean) * scale
 
-    kernel, bias = _elastic_net(read, train, labels, (l1, l2), seed)
+    kernel, bias = _elastic_net(read, train, labels, penalty, seed)
     order = _by_share(kernel)
     shuffled = np.random.default_rng(seed).permutation(len(order))
     counts = sorted({max(1, round(share * len(order))) for share in _SHARES})
@@ -151,11 +146,11 @@ def rank_neurons(
     return NeuronRanking(rows, names, kernel[order], label_names.tolist(), baseline, len(test))
 
 
-def _elastic_net(read, items, labels, penalties, seed):
+def _elastic_net(read, items, labels, penalty, seed):
     """Trains a linear probe, and returns its kernel and bias as arrays."""
     size = min(_ITEMS, len(items))
     epochs = max(_EPOCHS, -(-_STEPS * size // len(items)))
-    options = {"kernel_initializer": "zeros", "kernel_regularizer": keras.regularizers.L1L2(*penalties)}
+    options = {"kernel_initializer": "zeros", "kernel_regularizer": keras.regularizers.L1L2(penalty, penalty)}
     probe = keras.Sequential([keras.layers.Dense(int(labels.max()) + 1, dtype="float32", **options)])
     schedule = keras.optimizers.schedules.CosineDecay(1e-2, epochs * -(-len(items) // size))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -221,20 +216,6 @@ class UnitActivations(Result):
             axes.legend(frameon=False)
         return axes.figure
 
-    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Writes the texts as one HTML page, each word with a color for its value.
-
-        Args:
-            path: String or path. File to write. An existing file is replaced. Parent folders are created.
-
-        Returns:
-            `path` as a `pathlib.Path`.
-
-        Raises:
-            OSError: If the file cannot be written. It is then unchanged.
-        """
-        return page.write(path, self.title, self._repr_html_())
-
     def _repr_html_(self):
         center = float(np.median(np.concatenate(self.values)))
         most = max(float(np.abs(np.concatenate(self.values) - center).max()), 1e-30)
@@ -277,10 +258,9 @@ def unit_activations(
     """
     _, preprocessor = subject_of(model, preprocessor)
     if not is_sentences(texts):
-        rule = "`texts` must be a list of texts, or of sentences as lists of words."
-        expect(is_text(texts) and not isinstance(texts, (str, tuple)), rule, texts=texts)
-        rule = "The preprocessor must split texts into words."
-        expect(hasattr(preprocessor, "words"), rule, preprocessor=preprocessor)
+        rule = "`texts` must be a list of texts that the preprocessor splits into words, or of lists of words."
+        fits = is_text(texts) and not isinstance(texts, (str, tuple)) and hasattr(preprocessor, "words")
+        expect(fits, rule, texts=texts, preprocessor=preprocessor)
         texts = preprocessor.words(texts)
     words = to_sentences(texts)
     expect(words and all(words), "Each text must have a word.", texts=words)

@@ -1,5 +1,6 @@
 """Results that print as a table."""
 
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,20 @@ class Result:
 
     def _repr_html_(self):
         return page.section(self.table())
+
+    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
+        """Writes what a notebook displays as one HTML page, without scripts.
+
+        Args:
+            path: String or path. File to write. An existing file is replaced. Parent folders are created.
+
+        Returns:
+            `path` as a `pathlib.Path`.
+
+        Raises:
+            OSError: If the file cannot be written. It is then unchanged.
+        """
+        return page.write(path, self.title, self._repr_html_())
 
     def to_markdown(self) -> str:
         """Returns the table and its notes as Markdown.

@@ -1,7 +1,6 @@
 """How similar two representations of the same words or texts are: CKA, SVCCA and PWCCA, by layer and by model."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,19 +22,17 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
     """Returns how similar two representations of the same rows are, whose dimensions may differ.
 
     - `"cka"`, the linear centered kernel alignment, is 1 if one is a rotation of the other, up to a factor and a shift.
-      Directions of large variance count most. It is far above 0 for unrelated vectors if there are not many more rows
-      than dimensions.
+      Directions of large variance count most. With few rows for the dimensions, it is far above 0 for any vectors.
     - `"debiased_cka"` is an estimate without this bias, which may be below 0.
-    - `"rbf_cka"` has a Gaussian kernel of half the median distance. It needs memory for `rows` x `rows` numbers.
+    - `"rbf_cka"` has a Gaussian kernel of half the median distance, and needs memory for `rows` x `rows` numbers.
     - `"svcca"` is the mean canonical correlation of the fewest principal axes that keep 99% of the variance of each
-      side. All invertible linear maps of these leave it the same.
+      side, the same for all invertible linear maps of these.
     - `"pwcca"` is the weighted mean of all canonical correlations. The weight of a direction is the sum of its absolute
-      products with the neurons of the side of fewer dimensions, or of `a`, so that directions of noise count little.
-      `pwcca.py` of the authors leaves out the whitening of the directions and adds means to them. This function
-      follows the paper.
+      products with the neurons of the side of fewer dimensions, or of `a`, as in the paper. The authors' `pwcca.py`
+      leaves out the whitening of the directions and adds means to them.
 
     Args:
-        a: Array `[rows, dim]` of at least 4 rows.
+        a: Array `[rows, dim]`.
         b: Array `[rows, other dim]`.
         method: String. `"cka"`, `"debiased_cka"`, `"rbf_cka"`, `"svcca"` or `"pwcca"`. Defaults to `"cka"`.
 
@@ -43,8 +40,8 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
         Float.
 
     Raises:
-        ValueError: If the arrays have other shapes or values that are not finite, if all rows are equal, or, for
-            `"svcca"` and `"pwcca"`, if there are not more rows than dimensions.
+        ValueError: If the arrays have other shapes or values that are not finite, if all rows are equal, or if there
+            are too few rows: at least 4 for `"debiased_cka"`, and more than dimensions for `"svcca"` and `"pwcca"`.
 
     Example:
     ```python
@@ -57,8 +54,8 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
     https://arxiv.org/abs/1706.05806; Morcos et al. 2018 (PWCCA), https://arxiv.org/abs/1806.05759
     """
     a, b = (np.asarray(to_numpy(each)) for each in (a, b))
-    rule = "`a` and `b` must be finite numbers of shapes [rows, dim] and [rows, other dim], with at least 4 rows."
-    fits = a.ndim == b.ndim == 2 and len(a) == len(b) >= 4 and a.size and b.size
+    rule = "`a` and `b` must be finite numbers of shapes [rows, dim] and [rows, other dim]."
+    fits = a.ndim == b.ndim == 2 and len(a) == len(b) and a.size and b.size
     fits = fits and all(each.dtype.kind in "fiu" and np.isfinite(each).all() for each in (a, b))
     expect(fits, rule, a=a.shape, b=b.shape)
     return _similarity(_Layer(a), _Layer(b), method)
@@ -100,38 +97,28 @@ class LayerSimilarity(Result):
 
 @expects(method=one_of(*METHODS))
 def layer_similarity(
-    model: Any,
-    x: Any,
-    other: Any = None,
-    *,
-    method: str = "cka",
-    preprocessor: Any = None,
-    layers: Sequence[str] | None = None,
-    verbose: str | int = "auto",
+    model: Any, x: Any, other: Any = None, *, method: str = "cka", preprocessor: Any = None, verbose: str | int = "auto"
 ) -> LayerSimilarity:
     """Returns how similar the layers of a model are to each other, or to those of another model.
 
-    The similarity says how much of the geometry of the vectors is the same. It does not say which layer is better, and
-    a low value may be due to a few directions that no later layer uses. The models may differ in their tokenizers and
-    in their numbers of layers.
+    The models may differ in their tokenizers and in their numbers of layers. A low similarity may be due to a few
+    directions that no later layer uses.
 
     Args:
         model: Task or encoder.
         x: List of lists of words, for the vectors of words, or list of texts, for the mean vectors of texts. A few
             hundred texts or some thousand words are enough.
         other: Task or encoder. Defaults to `None`, for the layers of `model` itself.
-        method: String, as for `representation_similarity`: `"cka"`, `"debiased_cka"` for fewer vectors than about ten
-            times the dimensions, `"rbf_cka"`, `"svcca"` or `"pwcca"`. Defaults to `"cka"`.
+        method: String, as for `representation_similarity`. Use `"debiased_cka"` for fewer vectors than about ten times
+            the dimensions. Defaults to `"cka"`.
         preprocessor: Preprocessor of the models that are encoders. Tasks have their own. Defaults to `None`.
-        layers: List of names or numbers of layers of both models. Defaults to `None`, all layers.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
         `LayerSimilarity`.
 
     Raises:
-        ValueError: If a model has no hidden states or no preprocessor, if there is no such layer, or, for `"svcca"` and
-            `"pwcca"`, if there are not more vectors than dimensions.
+        ValueError: If a model has no hidden states or no preprocessor, or if there are too few vectors.
 
     Example:
     ```python
@@ -142,8 +129,8 @@ def layer_similarity(
 
     Source: Kornblith et al. 2019, figure 2. https://arxiv.org/abs/1905.00414
     """
-    first = _layers(model, x, preprocessor, layers, verbose)
-    second = first if other is None else _layers(other, x, preprocessor, layers, verbose)
+    first = _layers(model, x, preprocessor, verbose)
+    second = first if other is None else _layers(other, x, preprocessor, verbose)
     matrix = np.ones((len(first), len(second)))
     for row, a in enumerate(first.values()):
         for column, b in enumerate(second.values()):
@@ -158,9 +145,9 @@ class MovedLayers(Result):
     """How far each layer group is from where it was, which `moved_layers` returns.
 
     Attributes:
-        rows: List of dicts, one for each layer group: `group`, `kind`, `weights`, the distance between its weights
-            before and after, divided by the length of those before, and `states`, 1 minus the linear CKA of its
-            hidden states before and after, or `None`.
+        rows: List of dicts, one for each layer group, and for each other layer with hidden states, such as `"output"`:
+            `group`, `kind`, `weights`, the distance between its weights before and after, divided by the length of
+            those before, and `states`, 1 minus the linear CKA of its hidden states before and after. `None` without.
         left_out: List of the names of groups that are not in both models with the same shapes.
     """
 
@@ -200,9 +187,8 @@ def moved_layers(
 ) -> MovedLayers:
     """Returns how far fine-tuning moved the weights of each layer group, and the hidden states.
 
-    The distance of weights depends on the learning rates, and most of that of embeddings on how many words the data
-    has. States answer another question, how different the vectors of texts are: a layer whose weights did not
-    move has other states if one below it did.
+    The distance of weights depends on the learning rates, and that of embeddings on how many words the data has. A
+    layer whose weights did not move has other states if one below it did.
 
     Args:
         before: Task or encoder, such as the pretrained one, loaded again.
@@ -226,22 +212,20 @@ def moved_layers(
     print(keras_transfer.analysis.moved_layers(before, after))
     ```
     """
-    old, new = (
-        {group.name: (group.kind, [to_numpy(each) for each in group.variables]) for group in layer_groups(model)}
-        for model in (before, after)
-    )
-    shapes = [{name: [each.shape for each in own] for name, (_, own) in groups.items()} for groups in (old, new)]
-    common = [name for name in old if name in new and shapes[0][name] == shapes[1][name]]
+    groups = [{group.name: group for group in layer_groups(model)} for model in (before, after)]
+    old, new = ({name: [*map(to_numpy, group.variables)] for name, group in own.items()} for own in groups)
+    common = [name for name in old if [*map(np.shape, old[name])] == [*map(np.shape, new.get(name, []))]]
     expect(common, "`before` and `after` must have layer groups in common.", before=list(old), after=list(new))
     states = {}
     if x is not None:
-        first, second = (_layers(model, x, preprocessor, None, verbose) for model in (before, after))
+        first, second = (_layers(model, x, preprocessor, verbose) for model in (before, after))
         states = {name: 1 - _similarity(first[name], second[name], "cka") for name in first if name in second}
-    rows = [
-        {"group": name, "kind": kind, "weights": _distance(own, new[name][1]), "states": states.get(name)}
-        for name, (kind, own) in old.items()
-        if name in common
-    ]
+    rows: list[dict] = []
+    for name in [*common, *(name for name in states if name not in common)]:
+        kind, moved = "states", None
+        if name in common:
+            kind, moved = groups[0][name].kind, _distance(old[name], new[name])
+        rows.append({"group": name, "kind": kind, "weights": moved, "states": states.get(name)})
     return MovedLayers(rows, sorted({*old, *new} - {*common}))
 
 
@@ -252,10 +236,10 @@ def _distance(before, after):
     return 0.0 if not moved else float(moved / length) if length else math.inf
 
 
-def _layers(model, x, preprocessor, layers, verbose):
+def _layers(model, x, preprocessor, verbose):
     """Returns the layers of a model by name, for texts that it reads with its own preprocessor if it has one."""
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
-    states = hidden_states(model, x, preprocessor=preprocessor, layers=layers, dtype=None, verbose=verbose)
+    states = hidden_states(model, x, preprocessor=preprocessor, dtype=None, verbose=verbose)
     return {name: _Layer(states.column(name)) for name in states.names}
 
 
@@ -291,6 +275,7 @@ def _similarity(a, b, method):
         norms = [np.linalg.norm(each) for each in (a.products(b), a.own, b.own)]
         return float(norms[0] ** 2 / (norms[1] * norms[2]))
     count = a.count
+    expect(count > 3, "Without bias, CKA is known for at least 4 vectors.", vectors=count)
     x, y = (np.concatenate([np.square(part).sum(axis=1) for part in layer.parts()]) for layer in (a, b))
 
     def dot(products, x, y):  # The dot product of two U-centered Gram matrices (Szekely and Rizzo 2014).

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer.adaptation import LoRA, add_adapters, head_importance, prune
+from keras_transfer.adaptation import LoRA, add_adapters, prune
 from keras_transfer.analysis import ablate
 from keras_transfer.encoders import AlbertEncoder, GPT2Encoder, ModernBertEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, TextClassifier, TextRegressor, TokenClassifier
@@ -133,25 +133,17 @@ def test_a_language_model_has_the_metric_that_the_user_passes(eagerly):
     assert all(row["low"] <= row["change"] <= row["high"] for row in found.rows)
 
 
-@pytest.mark.parametrize("part", ["heads", "neurons"])
-def test_by_gradient_a_part_has_the_importance_for_pruning(part, eagerly):
-    model = classifier()
-    expected = getattr(head_importance(model, TEXTS, LABELS), part)
-    found = ablate(model, TEXTS, LABELS, part=part, by="gradient", verbose=0)
-    values = [row["importance"] for row in found.rows]
-    np.testing.assert_allclose(values, np.concatenate(expected), rtol=1e-5)
-    assert found.baseline is None and found.rows[-1][part[:-1]] == len(expected[-1]) - 1
-
-
-def test_a_picture_has_a_layer_in_each_line_or_a_point_for_each_part(eagerly):
+def test_a_picture_has_a_point_with_an_interval_for_each_part(eagerly):
     if not importlib.util.find_spec("matplotlib"):
         pytest.skip("needs matplotlib: pip install 'keras_transfer[plots]'")
-    model = classifier()
-    found = ablate(model, TEXTS, LABELS, which={0: [1], 1: [0]}, verbose=0)
-    grid = found.plot().axes[0].images[0].get_array()
-    assert grid.shape == (2, 2) and [grid[0, 1], grid[1, 0]] == [row["change"] for row in found.rows]
-    axes = ablate(model, TEXTS, LABELS, part="layers", verbose=0).plot().axes[0]
-    assert axes.get_xlabel() == "layer" and [text.get_text() for text in axes.get_xticklabels()] == ["0", "1"]
+    found = ablate(classifier(), TEXTS, LABELS, which={0: [2], 1: [0]}, verbose=0)
+    (points, *_), axes = found.plot().axes[0].lines, found.plot().axes[0]
+    places, changes = points.get_data()
+    np.testing.assert_allclose(places, [0.4, 0.6])
+    assert changes.tolist() == [row["change"] for row in found.rows]
+    assert axes.get_xlabel() == "layer and head" and axes.get_xticks().tolist() == [0, 1]
+    axes = ablate(classifier(), TEXTS, LABELS, part="layers", verbose=0).plot().axes[0]
+    assert axes.get_xlabel() == "layer" and axes.lines[0].get_xdata().tolist() == [0, 1]
 
 
 def adapted():
@@ -181,17 +173,19 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: ablate(classifier(TextRegressor), TEXTS, [1.0] * 4),
         "Pass as `metric` a function ... Received: task='TextRegressor'",
     ),
-    (of(part="neurons"), "Pass `which={layer: [neuron]}`, or `by='gradient'`. Received: which=None"),
-    (of(part="neurons", by="mean"), "by \"zero\" or \"gradient\". Received: part='neurons', by='mean'"),
-    (of(part="layers", by="gradient"), "Layers are ablated by"),
+    (of(part="neurons"), "Pass `which={layer: [neuron]}`. Received: which=None"),
+    (of(part="neurons", by="mean"), "Only heads have a mean. ... Received: part='neurons', by='mean'"),
     (of(part="layers", which={0: [1]}), "a list of layers for `part='layers'`"),
     (of(which=[0]), "a dict from layers to lists. Received: which=[0]"),
     (of(which={}), "a dict from layers to lists. Received: which={}"),
-    (lambda: ablate(classifier(), TEXTS, LABELS[:3]), "Each text must have a label. Received: texts=4, labels=3"),
-    (lambda: ablate(classifier(), TEXTS, [*LABELS, 1]), "Each text must have a label. Received: texts=4, labels=5"),
-    (lambda: ablate(classifier(), TEXTS), "The metric needs labels. ... Received: y=None"),
+    (lambda: ablate(classifier(), TEXTS, LABELS[:3]), "each with a label. Received: texts=4, labels=3"),
+    (lambda: ablate(classifier(), TEXTS, [*LABELS, 1]), "each with a label. Received: texts=4, labels=5"),
+    (lambda: ablate(classifier(), [], []), "There must be texts, each with a label. Received: texts=0"),
+    (of(metric=lambda *given: [np.nan] * 4), "a finite number for each text"),
+    (of(part="layers", which=[-1]), "[1, 1] layers, numbered from 0. Received: -1, None"),
+    (lambda: ablate(classifier(), TEXTS), "Pass as `metric` a function ... metric=None, y='NoneType'"),
     (lambda: tags([["A"], ["B"]]), "as many labels as words. Received: sentence=0, words=2, labels=1"),
-    (of(which={2: [0]}), "from 0 to 1. Received: layer=2"),
-    (of(which={1: [0, 4]}), "heads of layer 1 are numbered from 0 to 3. Received: heads=[4]"),
-    (of(metric=lambda *given: 0.5), "a number for each text. Received: shape=(), texts=4"),
+    (of(which={2: [0]}), "The layers have [4, 4] heads, numbered from 0. Received: 2, 0"),
+    (of(which={1: [0, 4]}), "numbered from 0. Received: 1, 4"),
+    (of(metric=lambda *given: 0.5), "a finite number for each text. Received: array(0.5)"),
 )

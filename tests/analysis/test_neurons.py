@@ -40,7 +40,7 @@ def sentences(count=80):
 def test_the_neurons_that_say_the_label_come_first():
     encoder, preprocessor = of_vectors()
     x, y = sentences()
-    found = rank_neurons(encoder, x, y, preprocessor=preprocessor, l1=1e-3, verbose=0)
+    found = rank_neurons(encoder, x, y, preprocessor=preprocessor, penalty=1e-3, verbose=0)
     assert {number for _, number in found.order[:2]} == {3, 7} and found.order[-1][0] == found.order[0][0]
     rows = {row["neurons"]: row for row in found.rows}
     assert list(rows) == [1, 2, 5, 10] and rows[2]["top"] == 1.0 == rows[2]["low"]
@@ -97,6 +97,8 @@ def test_a_histogram_has_the_means_of_texts_by_label():
     assert [row["mean"] for row in found.rows] == [5, 0, 5, 0]
     axes = found.plot(["B", "C", "B", "C"]).axes[0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["B", "C"] and len(axes.patches) == 2
+    many = unit_activations(encoder, [[word] for word in WORDS[:8]], 0, 3, preprocessor=preprocessor)
+    assert len(many.plot(list("ABCDEFGH")).axes[0].patches) == 8
 
 
 def ranked(x, y, **options):
