@@ -167,7 +167,7 @@ def layers_of(encoder):
 
 @expects(
     pieces=one_of(*PIECES),
-    pooling=optional(one_of(*POOLINGS)),
+    pooling=one_of(*POOLINGS),
     layers=optional(_LAYERS),
     dtype=one_of("float16", None),
     batch_size=integer(1),
@@ -178,7 +178,7 @@ def hidden_states(
     *,
     preprocessor: Any = None,
     pieces: str = "first",
-    pooling: str | None = None,
+    pooling: str = "mean",
     layers: Sequence | None = None,
     folder: Any = None,
     dtype: str | None = "float16",
@@ -197,7 +197,7 @@ def hidden_states(
         pieces: String. For words, `"first"` or `"last"` for the vector of the first or the last of the pieces of a
             word, or `"mean"` for the mean of all. Defaults to `"first"`.
         pooling: String. For texts, `"mean"`, `"first"`, `"max"` or `"last"`: how the vectors of the tokens become one.
-            Defaults to `None`, which means `"mean"`.
+            Defaults to `"mean"`.
         layers: List of names of layers, or of their numbers, of which 0 is the lowest. Defaults to `None`, all.
         folder: String or path. Folder for the vectors, which a later call with the same model, data and version of this
             library reuses, or completes if the earlier one was killed. Defaults to `None`, memory, or temporary files
@@ -245,7 +245,7 @@ def hidden_states(
     else:
         data = text_batches(x, preprocessor=preprocessor, batch_size=batch_size)
         counts, layout, ends, inputs = np.ones(len(data.real), int), None, None, own
-        pool = SequencePooling(pooling or "mean", dtype="float32")
+        pool = SequencePooling(pooling, dtype="float32")
         masks = {"padding_mask": own["padding_mask"]} if "padding_mask" in own else {}
         outputs = {name: pool(state, **masks) if has_tokens else state for name, state in tensors.items()}
     lower = keras.Model(inputs, outputs, name="hidden_states")

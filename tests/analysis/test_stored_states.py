@@ -68,7 +68,7 @@ def test_words_of_a_long_sentence_have_the_vectors_of_the_rows_that_read_them():
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("pooling", [None, "first", "max", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "first", "max", "last"])
 def test_texts_have_a_pooled_vector_in_each_layer(pooling):
     model = tiny.classifier(num_layers=1)
     texts = ["a b c", "good", "a b c d e f g"]

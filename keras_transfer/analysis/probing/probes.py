@@ -229,7 +229,8 @@ class _Sweep:
     def __init__(self, probe, parts, subject, folder, verbose):
         self.probe, self.parts, self.folder, self.verbose = probe, parts, folder, verbose
         self.encoder, self.preprocessor = subject
-        self.classes = names_in([label for own in parts["train"].labels for label in own])
+        known = parts.values() if probe.kind == "edge" else [parts["train"]]  # Spans lack labels that are not trained.
+        self.classes = names_in([label for part in known for own in part.labels for label in own])
         expect(len(self.classes) > 1, "`train` must have labels of at least two classes.", classes=self.classes)
         kinds = {part.spans.shape[1] for part in parts.values() if part.spans is not None}
         expect(len(kinds) < 2, "All parts must have pairs of spans, or all single ones.", spans=kinds)
@@ -308,13 +309,13 @@ class _Sweep:
 
     def _labels(self, part, keys):
         """Returns the labels of the members: the real ones, and those of the control tasks; for spans a multi-hot."""
-        known = {name: place for place, name in enumerate(self.classes)}
+        places = {name: place for place, name in enumerate(self.classes)}
         if part.spans is None:
-            real = np.array([known.get(label, -1) for [label] in part.labels])
+            real = np.array([places.get(label, -1) for [label] in part.labels])
             return np.concatenate([np.repeat(real[:, None], len(self.seeds), axis=1), self.control[keys]], axis=1)
-        found = np.zeros((len(part.labels), len(known)), "int32")
+        found = np.zeros((len(part.labels), len(places)), "int32")
         for row, own in zip(found, part.labels):
-            row[[known[label] for label in own if label in known]] = 1
+            row[[places[label] for label in own]] = 1
         return found
 
     def _some_sentences(self, name):

@@ -248,13 +248,16 @@ def test_pairs_of_spans_are_probed_with_micro_f1(monkeypatch, caplog):
 
 
 @pytest.mark.filterwarnings("error:You are using a softmax")
-def test_spans_of_one_word_may_have_no_label(monkeypatch, eagerly):
-    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 1)
+def test_spans_of_one_word_may_have_no_label_or_one_that_is_not_trained(monkeypatch, eagerly):
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.FEWEST_STEPS", 30)
+    monkeypatch.setattr("keras_transfer.analysis.probing.bank.WIDTH", 8)
     encoder, preprocessor, sentences, tags = corpus(20)
-    data = sentences, [[(0, 1), (1, 2)], []] * 10, [[own[0], []] if i % 2 == 0 else [] for i, own in enumerate(tags)]
-    probe = Probe("edge", epochs=1, seeds=1, controls=[])
-    [row] = probe.sweep(encoder, data, test=data, preprocessor=preprocessor, verbose=0).rows
-    assert 0 <= row["score"] <= 1
+    spans = [[(0, 1), (1, 2)], []] * 10
+    labels = [[own[0], []] if i % 2 == 0 else [] for i, own in enumerate(tags)]
+    test = sentences[:2], spans[:2], [["new", []], []]
+    probe = Probe("edge", epochs=1, seeds=1, controls=["word_types"], learning_rate=0.05)
+    found = probe.sweep(encoder, (sentences, spans, labels), test=test, preprocessor=preprocessor, verbose=0)
+    assert found.rows[0]["score"] == found.word_types == 0  # The label is missed.
 
 
 def test_probes_are_correlated_with_a_task_over_encoders():
