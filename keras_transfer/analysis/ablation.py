@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation import blocks_of
+from keras_transfer.analysis.attention import inputs_of
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import SMALLEST
@@ -210,8 +211,8 @@ def _mean_heads(task, x):
     rule = 'The attention has no biases, to which means could be added. Use `by="zero"`.'
     biases = [block.attention.output_dense.use_bias for block in task.encoder.blocks]
     expect(all(biases), rule, use_bias=biases)
-    inputs = {name: np.asarray(values) for name, values in task.reader.inputs(x).items()}
-    rule = '`by="mean"` requires a task that encodes a text or a pair as one row. Use `by="zero"`.'
+    inputs = inputs_of(task, x)
+    rule = '`by="mean"` requires a task that encodes a text, a sentence or a pair. Use `by="zero"`.'
     expect(set(task.encoder.input) <= set(inputs), rule, inputs=list(inputs))
     sums: list[Any] = [0] * len(task.encoder.blocks)
     for start in range(0, len(inputs["padding_mask"]), _ROWS):

@@ -333,12 +333,17 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     return AttentionWeights(**found, **named)
 
 
+def inputs_of(task, x):
+    """Returns the inputs of texts or sentences as arrays."""
+    inputs = preprocess_words(to_sentences(x), task.preprocessor)[0] if is_sentences(x) else task.reader.inputs(x)
+    return {name: np.array(value) for name, value in inputs.items()}
+
+
 def _read(model, x, targets):
     """Returns the inputs of raw data as arrays, and the ids of targets or None."""
     if "decoder_token_ids" not in model.input:
         expect(targets is None, "`targets` require a `Seq2SeqLM`.", targets=targets)
-        inputs = preprocess_words(to_sentences(x), model.preprocessor)[0] if is_sentences(x) else model.reader.inputs(x)
-        return {name: np.array(value) for name, value in inputs.items()}, None
+        return inputs_of(model, x), None
     rule = "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`."
     expect(targets is not None, rule, targets=None)
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))

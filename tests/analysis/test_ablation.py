@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_transfer.adaptation import LoRA, add_adapters, prune
 from keras_transfer.analysis import ablate
+from keras_transfer.analysis.ablation import _mean_heads
 from keras_transfer.encoders import AlbertEncoder, GPT2Encoder, ModernBertEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, TextClassifier, TextRegressor, TokenClassifier
 from tests.errors import check_errors
@@ -73,6 +74,14 @@ def test_the_mean_of_a_head_over_all_tokens_takes_its_place(eagerly):
     kernel[part] = 0
     attention.output_dense.set_weights([kernel, bias])
     np.testing.assert_allclose(found, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_heads_have_the_same_means_over_sentences_as_over_texts(eagerly):
+    tagger, sentences = classifier(TokenClassifier, label_names=["A", "B"]), [text.split() for text in TEXTS]
+    means = _mean_heads(TextClassifier(tagger.encoder, tiny.preprocessor(), num_classes=2), TEXTS)
+    np.testing.assert_allclose(_mean_heads(tagger, sentences), means, atol=1e-6)
+    found = ablate(tagger, sentences, [["A"] * len(words) for words in sentences], by="mean", which={0: [1]}, verbose=0)
+    assert 0 <= found.baseline <= 1
 
 
 def test_without_a_layer_that_normalizes_first_its_vectors_are_those_below(eagerly):
