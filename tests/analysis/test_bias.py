@@ -7,7 +7,9 @@ import pytest
 
 from keras_transfer.analysis.bias import association_test, remove_direction, swap_words
 from keras_transfer.checkpoints import WordVectors
+from keras_transfer.tasks import TextEmbedder
 from tests.errors import check_errors
+from tests.tasks import tiny
 
 WORDS = [f"{name}{i}" for name in "xyab" for i in range(4)]
 SETS = [WORDS[start : start + 4] for start in (0, 4, 8, 12)]
@@ -82,6 +84,14 @@ def test_texts_have_the_vectors_of_a_function():
     assert test.effect == association_test(vectors, *SETS).effect
 
 
+@pytest.mark.core
+def test_texts_have_the_vectors_of_an_embedder():
+    embedder = TextEmbedder(tiny.encoder(initializer_range=0.5), tiny.preprocessor())
+    sets = ["a good", "b good"], ["c", "d"], ["good b", "a b c"], ["b", "d a"]
+    test = association_test(embedder, *sets)
+    assert test.effect == pytest.approx(association_test(embedder.embed, *sets).effect, abs=1e-6) and test.effect
+
+
 def test_the_statistic_and_the_effect_are_those_of_wefe():
     # What wefe 0.4.1 prints for these vectors and sets.
     test = association_test(some_vectors(3, 20), *SETS)
@@ -137,6 +147,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (lambda: association_test(lambda texts: np.ones(3), *SETS), "[texts, dim] ... texts=4, vectors=(3,)"),
     (lambda: association_test(lambda texts: np.zeros((4, 2)), *SETS), "finite and not zero. Received: texts=['x0'"),
+    (lambda: association_test(tiny.encoder(), *SETS), "a `TextEmbedder(encoder, preprocessor)`, or a function"),
     (lambda: remove_direction(some_vectors(), [("p", "q")]), "At least one pair ... Received: pairs=[('p', 'q')]"),
     (lambda: remove_direction(some_vectors(), [("x0", "x1")], keep=["p"]), "`keep` must have a vector ... ['p']"),
     (
