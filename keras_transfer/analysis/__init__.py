@@ -32,7 +32,6 @@ from keras_transfer.analysis.probing.probes import Probe
 from keras_transfer.analysis.probing.sentence_tasks import sentence_task
 from keras_transfer.analysis.probing.structural_probe import StructuralProbe, StructuralSweep
 from keras_transfer.analysis.probing.sweeps import LayerSweep, probe_correlation
-from keras_transfer.analysis.probing.trees import uuas
 from keras_transfer.analysis.relations import RelationHeads, relation_heads
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.similarity import (
@@ -109,7 +108,6 @@ __all__ = [
     "swap_words",
     "typos",
     "unit_activations",
-    "uuas",
     "word_similarity",
 ]
 open_door(sys.modules[__name__])

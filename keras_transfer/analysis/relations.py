@@ -10,7 +10,7 @@ from keras_transfer.analysis.probing.trees import TREES, check_trees
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import fraction_with_interval
 from keras_transfer.analysis.stored_states import subject_of
-from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.plots import BLUE, GREY, new_axes
 from keras_transfer.data import Batches, preprocess_words
 from keras_transfer.datasets import Trees
@@ -18,7 +18,7 @@ from keras_transfer.encoders import EncoderDecoder
 from keras_transfer.text import check_word_level, to_sentences
 
 DIRECTIONS = ("to governor", "from governor")
-_OFFSETS = [offset for offset in range(-5, 6) if offset]
+_OFFSETS, _BATCH = [offset for offset in range(-5, 6) if offset], 16
 
 
 class RelationHeads(Result):
@@ -36,12 +36,11 @@ class RelationHeads(Result):
 
     title, index = "Attention heads by relation", ("relation",)
     columns = {
-        **{name: (name, "") for name in ("relation", "count", "layer", "head", "direction")},
-        "accuracy": ("accuracy", ".3f"),
-        "95% interval": (("low", "high"), ".3f"),
-        "offset": ("offset", "+d"),
+        **dict.fromkeys(("relation", "count", "layer", "head", "direction"), ""),
+        **{"accuracy": ".3f", "95% interval": (("low", "high"), ".3f"), "offset": "+d"},
         "its accuracy": ("offset_accuracy", ".3f"),
     }
+    notes = ("Heads and offsets were chosen on one half of the sentences, and scored on the other.",)
 
     def __init__(self, names, halves, hits, shifts):
         self.rows, self.accuracies = [], {}
@@ -60,9 +59,6 @@ class RelationHeads(Result):
                 row |= {"high": score.high, "offset": _OFFSETS[offset]}
                 self.rows.append({**row, "offset_accuracy": float(shifts[scored, offset].mean())})
 
-    def _notes(self):
-        return ["Heads and offsets were chosen on one half of the sentences, and scored on the other."]
-
     def plot(self) -> Any:
         """Plots the accuracy of the best head and of the best offset for the twelve most frequent relations.
 
@@ -74,9 +70,8 @@ class RelationHeads(Result):
         """
         rows = self.rows[:12][::-1]
         axes, places = new_axes(6.4, 1 + 0.35 * len(rows)), np.arange(len(rows))
-        values = [row["accuracy"] for row in rows]
         errors = [[row["accuracy"] - row["low"] for row in rows], [row["high"] - row["accuracy"] for row in rows]]
-        axes.barh(places + 0.2, values, 0.4, xerr=errors, color=BLUE, label="best head")
+        axes.barh(places + 0.2, [row["accuracy"] for row in rows], 0.4, xerr=errors, color=BLUE, label="best head")
         axes.barh(places - 0.2, [row["offset_accuracy"] for row in rows], 0.4, color=GREY, label="best fixed offset")
         axes.set_yticks(places, [f"{row['relation']} ({row['layer']}-{row['head']})" for row in rows], parse_math=False)
         axes.set_xlabel("accuracy")
@@ -84,14 +79,9 @@ class RelationHeads(Result):
         return axes.figure
 
 
-@expects(trees=TREES, batch_size=integer(1))
+@expects(trees=TREES)
 def relation_heads(
-    model: keras.Model,
-    trees: Trees,
-    *,
-    preprocessor: Any = None,
-    batch_size: int = 16,
-    verbose: str | int = "auto",
+    model: keras.Model, trees: Trees, *, preprocessor: Any = None, verbose: str | int = "auto"
 ) -> RelationHeads:
     """Finds the attention heads that follow syntactic relations: from a word to its governor, or the other way round.
 
@@ -107,7 +97,6 @@ def relation_heads(
             encoder is used.
         trees: `datasets.Trees`, such as a few hundred sentences. Sentences that need several rows are left out.
         preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
-        batch_size: Integer. Number of sentences in a batch. Defaults to `16`.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
@@ -139,7 +128,7 @@ def relation_heads(
     rows = np.flatnonzero(np.bincount(layout.owner)[layout.owner] == 1)  # Each of a whole sentence with a governor.
     rows = rows[[len(trees.words[sentence]) > 1 for sentence in layout.owner[rows]]]
     expect(len(rows) > 1, "At least two sentences of one row must have two words or more.", sentences=len(rows))
-    data = Batches.of({name: values[rows] for name, values in inputs.items()}, batch_size=batch_size).grouped()
+    data = Batches.of({name: values[rows] for name, values in inputs.items()}, batch_size=_BATCH).grouped()
     tail = preprocessor.num_special_tokens - preprocessor.num_start_tokens
     bar = keras.utils.Progbar(len(rows), verbose=1 if verbose == "auto" else verbose, unit_name="row")
     names, halves, hits, shifts = [], [], [], []
@@ -161,15 +150,8 @@ def relation_heads(
 
 
 def most_attended(weights, starts, end):
-    """Returns the other word to which each word attends most, and that which attends most to it, or -1 for none.
-
-    Args:
-        weights: Array `[layers, heads, tokens, tokens]`.
-        starts: Integer array [words]. Position of the first piece of each word.
-        end: Integer. Position after the last piece of all words.
-
-    Returns:
-        Integer array `[2, layers, heads, words]`.
+    """Returns the other word to which each word attends most, and that which attends most to it, or -1 for none, `[2,
+    layers, heads, words]`, given weights `[layers, heads, tokens, tokens]`, the first token of each word, and the end.
     """
     weights = np.add.reduceat(np.add.reduceat(weights[..., :end, :end], starts, axis=3), starts, axis=2)
     weights = weights / np.diff([*starts, end])[:, None]

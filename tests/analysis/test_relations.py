@@ -57,7 +57,7 @@ def follow(model, trees, monkeypatch, queries=0, keys=0):
 def test_attention_that_follows_the_trees_is_found_in_both_directions(monkeypatch, queries, keys):
     model, trees = two_blocks(), of_words()
     follow(model, trees, monkeypatch, queries, keys)
-    found = relation_heads(model, trees, batch_size=3, verbose=0)
+    found = relation_heads(model, trees, verbose=0)
     assert [*found.accuracies] in (["all", "after", "before"], ["all", "before", "after"])
     assert found.rows[0]["relation"] == "all"
     for row in found.rows:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_tree, tree_depths, tree_distances, uuas
+from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_tree, tree_depths, tree_distances
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.significance import resampled_means, spearman
 from keras_transfer.analysis.stored_states import hidden_states
@@ -33,10 +33,9 @@ class StructuralProbe:
     words of the tree, or that of `B x` is the depth of a word. The score shows what a linear map can read from the
     vectors, and not what the model uses.
 
-    All layers and seeds are trained at once, each as it would be alone. The vectors of a layer are multiplied by one
-    number, which `B` can undo, such that one learning rate fits all encoders. The rate falls to 0 along a cosine, and
-    each probe keeps the weights of the epoch with its lowest validation loss. (The authors divide the rate by 10
-    whenever that loss stalls.)
+    All layers are trained at once, each as it would be alone. The vectors of a layer are scaled by a number, which `B`
+    can undo, such that one learning rate fits all encoders. The rate falls to 0 along a cosine, and each probe keeps
+    the weights of the epoch with its lowest validation loss. (The authors divide the rate by 10 when that loss stalls.)
 
     Args:
         target: String. `"distance"` or `"depth"`.
@@ -44,7 +43,6 @@ class StructuralProbe:
         epochs: Integer. Defaults to `20`.
         batch_size: Integer. Number of sentences in a batch. Defaults to `64`.
         learning_rate: Float. Learning rate of Adam in the beginning. Defaults to `1e-3`.
-        seeds: Integer. Number of probes of each layer, which differ in their initial values. Defaults to `1`.
         layers: List of names of layers, or of their numbers, as for `hidden_states`. Defaults to `None`, all.
 
     Example:
@@ -55,24 +53,14 @@ class StructuralProbe:
         [["nsubj", "root"], ["nsubj", "root", "advmod"]] * 8,
         [["NOUN", "VERB"], ["PRON", "VERB", "ADV"]] * 8,
     )
-    vectors = keras_transfer.checkpoints.WordVectors(["dogs", "they", "bark", "loudly"], np.eye(4))
-    encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
-    preprocessor = keras_transfer.text.WordPreprocessor(vectors.words)
-    probe = keras_transfer.analysis.StructuralProbe(rank=2, epochs=3)
-    print(probe.sweep(encoder, trees, preprocessor=preprocessor, verbose=0))
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    print(keras_transfer.analysis.StructuralProbe(rank=2, epochs=3).sweep(model, trees, verbose=0))
     ```
 
     Source: https://aclanthology.org/N19-1419
     """
 
-    @expects(
-        target=one_of(*_GOLD),
-        rank=integer(1),
-        epochs=integer(1),
-        batch_size=integer(1),
-        learning_rate=POSITIVE,
-        seeds=integer(1),
-    )
+    @expects(target=one_of(*_GOLD), rank=integer(1), epochs=integer(1), batch_size=integer(1), learning_rate=POSITIVE)
     def __init__(
         self,
         target: str = "distance",
@@ -81,11 +69,10 @@ class StructuralProbe:
         epochs: int = 20,
         batch_size: int = 64,
         learning_rate: float = 1e-3,
-        seeds: int = 1,
         layers: Sequence | None = None,
     ):
         self.target, self.rank, self.epochs, self.batch_size = target, rank, epochs, batch_size
-        self.learning_rate, self.seeds, self.layers = learning_rate, seeds, layers
+        self.learning_rate, self.layers = learning_rate, layers
 
     @expects(train=TREES, validation=TREES, test=TREES, skip=list_of(TEXT))
     def sweep(
@@ -109,11 +96,11 @@ class StructuralProbe:
             train: `datasets.Trees` to train the probes.
             validation: `Trees` to choose the epoch. Defaults to `None`, a tenth of the sentences of `train`.
             test: `Trees` to score the probes. Defaults to `None`, the validation data.
-            skip: List of strings. Tags of words that do not count in spanning trees, nor as the root. (The authors skip
-                punctuation by the tags of the Penn Treebank.) Defaults to `("PUNCT",)`.
+            skip: List of strings. Tags of words that do not count in spanning trees, nor as the root. Defaults to
+                `("PUNCT",)`. (The authors skip punctuation by the tags of the Penn Treebank.)
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
-            folder: String or path. Folder for the vectors, as for `hidden_states`. Both targets can use the same one,
-                and that of `Probe.sweep` on the same sentences. Defaults to `None`, memory or temporary files.
+            folder: String or path. Folder for the vectors, as for `hidden_states`, which both targets can use. Defaults
+                to `None`, memory or temporary files.
             verbose: `"auto"`, `0` (silent), `1` (progress bars) or `2` (lines). Defaults to `"auto"`.
 
         Returns:
@@ -123,41 +110,37 @@ class StructuralProbe:
             ValueError: If a sentence has no tree, or another number of heads or tags than words; if no sentence has two
                 words that count; or if the encoder, its layers or words do not fit, as for `hidden_states`.
         """
-        options: dict[str, Any] = {"preprocessor": preprocessor, "layers": self.layers, "verbose": verbose}
         given = {"train": train, "validation": validation, "test": test}
         given = {name: trees for name, trees in given.items() if trees is not None}
         for name, trees in given.items():
             check_trees(trees, name)
-            counts = [sum(tag not in skip for tag in tags) for tags in trees.tags]
-            rule = f"`skip` must leave at least two words of a sentence of `{name}`."
-            expect(max(counts) > 1, rule, skip=skip, most=max(counts))
-        states, sentences = {}, {}
+            most = max(sum(tag not in skip for tag in tags) for tags in trees.tags)
+            expect(most > 1, f"`skip` must leave at least two words of a sentence of `{name}`.", skip=skip, most=most)
+        if validation is None:
+            expect(len(train.words) > 1, "Pass `validation`, or at least two sentences in `train`.", train)
+            order = np.random.default_rng(0).permutation(len(train.words))
+            held_out, rest = np.split(order, [max(len(order) // 10, 1)])
+            given |= {"train": _some(train, np.sort(rest)), "validation": _some(train, np.sort(held_out))}
+        parts, options = {}, {"preprocessor": preprocessor, "layers": self.layers, "verbose": verbose}
         for name, trees in given.items():
             path = None if folder is None else pathlib.Path(folder) / name
-            states[name] = hidden_states(model, trees.words, folder=path, **options)
-            sentences[name] = np.flatnonzero(states[name].whole)
-            if left_out := len(trees.words) - len(sentences[name]):
+            states = hidden_states(model, trees.words, folder=path, **options)
+            whole = np.flatnonzero(states.whole)
+            expect(len(whole), f"`{name}` must have sentences that are read as one row.", trees)
+            if left_out := len(states.whole) - len(whole):
                 log.warning("%d of the sentences of `%s` need several rows, and are left out.", left_out, name)
-        if validation is None:
-            order = np.random.default_rng(0).permutation(sentences["train"])
-            count = max(len(order) // 10, 1)
-            given["validation"], states["validation"] = train, states["train"]
-            sentences["train"], sentences["validation"] = np.sort(order[count:]), np.sort(order[:count])
-        empty = [name for name, own in sentences.items() if not len(own)]
-        expect(not empty, "Each part must have sentences that are read as one row.", without=empty)
-        data = {}
-        for name, own in sentences.items():
-            gold = [_GOLD[self.target](given[name].heads[sentence]) for sentence in own]
-            data[name] = _batches(states[name], own, gold, self.batch_size, name == "train")
-        probes = self._train(states["train"], data["train"], data["validation"], verbose)
+            trees = _some(trees, whole)
+            gold = [_GOLD[self.target](heads) for heads in trees.heads]
+            parts[name] = states, trees, _batches(states, whole, gold, self.batch_size, name == "train")
+        states, _, data = parts["train"]
+        probes = self._train(states, data, parts["validation"][-1], verbose)
         scored = "validation" if test is None else "test"
-        found: list = [None] * len(sentences[scored])
-        for rows, _, predicted in _predict(probes, data[scored]):
+        _, trees, data = parts[scored]
+        found: list = [None] * len(trees.words)
+        for rows, _, predicted in _predict(probes, data):
             for row, values in zip(rows, predicted):
-                words = slice(states[scored].counts[sentences[scored][row]])
-                found[row] = values[(slice(None), slice(None), *[words] * (values.ndim - 2))]
-        own = Trees(*([column[sentence] for sentence in sentences[scored]] for column in given[scored]))
-        return StructuralSweep(self.target, states["train"].names, own, found, skip, scored)
+                found[row] = values[(slice(None), *[slice(len(trees.words[row]))] * (values.ndim - 1))]
+        return StructuralSweep(self.target, states.names, trees, found, skip, scored)
 
     def _train(self, states, train, validation, verbose):
         """Returns a model from the vectors of all layers to what its probes predict, each at its best epoch."""
@@ -167,23 +150,30 @@ class StructuralProbe:
             inputs[name] = keras.Input((None, width), dtype=str(values.dtype), name=name)
             deviation = np.sqrt(values[:_SAMPLE].astype("float32").var(axis=0).mean())
             scales.append(_DEVIATION / max(float(deviation), 1e-6))
-        layer = SquaredLengths(self.target, self.rank, self.seeds, scales)
+        layer = SquaredLengths(self.target, self.rank, scales)
         probes = keras.Model(inputs, layer([*inputs.values()]), name="structural_probes")
         rate = keras.optimizers.schedules.CosineDecay(self.learning_rate, self.epochs * len(train))
-        probes.compile(keras.optimizers.Adam(rate), lambda *both: ops.sum(sentence_errors(*both), axis=(1, 2)))
-        least, best = np.full((len(scales), self.seeds), np.inf), layer.get_weights()
+        probes.compile(keras.optimizers.Adam(rate), lambda *both: ops.sum(sentence_errors(*both), axis=1))
+        least, best = np.full(len(scales), np.inf), layer.get_weights()
         bar = keras.utils.Progbar(self.epochs, verbose=1 if verbose == "auto" else verbose, unit_name="epoch")
         for epoch in range(self.epochs):
             train.epoch = epoch
             probes.fit(train.for_keras(), epochs=1, shuffle=False, verbose=0)
             errors = [ops.convert_to_numpy(sentence_errors(*both)) for _, *both in _predict(probes, validation)]
             found = np.concatenate(errors).mean(axis=0)
-            for place, kernel in enumerate(layer.get_weights()):
-                best[place] = np.where((found < least)[place][:, None, None], kernel, best[place])
+            rule = "The loss must be finite. Lower `learning_rate`, unless the vectors of the model are not finite."
+            expect(np.isfinite(found).all(), rule, loss=dict(zip(states.names, found.tolist())))
+            pairs = zip(found < least, layer.get_weights(), best)
+            best = [kernel if better else old for better, kernel, old in pairs]
             least = np.minimum(least, found)
             bar.update(epoch + 1, [("validation_loss", found.mean())])
         layer.set_weights(best)
         return probes
+
+
+def _some(trees, sentences):
+    """Returns some of the sentences of trees, given their numbers."""
+    return Trees(*([column[sentence] for sentence in sentences] for column in trees))
 
 
 def _batches(states, sentences, gold, batch_size, shuffle):
@@ -216,37 +206,37 @@ def _predict(probes, data):
 
 
 class SquaredLengths(keras.layers.Layer):
-    """The squared lengths of the vectors `[batch, words, dim]` of each layer after some linear maps, `[batch, layers,
-    seeds, words]`, or those of all differences, `[batch, layers, seeds, words, words]`."""
+    """The squared lengths of the vectors `[batch, words, dim]` of each layer after a linear map, `[batch, layers,
+    words]`, or those of all differences, `[batch, layers, words, words]`."""
 
-    def __init__(self, target, rank, seeds, scales):
+    def __init__(self, target, rank, scales):
         super().__init__(dtype="float32")
-        self.target, self.rank, self.seeds, self.scales = target, rank, seeds, scales
+        self.target, self.rank, self.scales = target, rank, scales
 
     def build(self, shapes):
-        self.kernels = []
-        for place, (*_, width) in enumerate(shapes):
-            drawn = [np.random.default_rng(i).uniform(-_SPAN, _SPAN, (width, self.rank)) for i in range(self.seeds)]
-            self.kernels.append(self.add_weight((self.seeds, width, self.rank), name=f"kernel_{place}"))
-            self.kernels[-1].assign(np.stack(drawn))
+        start = keras.initializers.RandomUniform(-_SPAN, _SPAN, seed=0)
+        self.kernels = [
+            self.add_weight((shape[-1], self.rank), start, name=f"kernel_{place}") for place, shape in enumerate(shapes)
+        ]
 
     def call(self, inputs):
-        return ops.stack([self._lengths(x * s, kernel) for x, s, kernel in zip(inputs, self.scales, self.kernels)], 1)
-
-    def _lengths(self, x, kernel):
-        if self.target == "distance":  # Without what all words have in common, differences of products are exact.
-            x = x - ops.mean(x, axis=1, keepdims=True)
-        x = ops.einsum("bwd,sdr->bswr", x, kernel)
-        lengths = ops.sum(x * x, axis=-1)
-        if self.target == "depth":
-            return lengths
-        return lengths[..., None] + lengths[..., None, :] - 2 * ops.matmul(x, ops.swapaxes(x, -1, -2))
+        found = []
+        for x, scale, kernel in zip(inputs, self.scales, self.kernels):
+            if self.target == "distance":  # Without what all words have in common, differences of products are exact.
+                x = x - ops.mean(x, axis=1, keepdims=True)
+            x = ops.matmul(x * scale, kernel)
+            lengths = ops.sum(x * x, axis=-1)
+            if self.target == "distance":
+                products = ops.matmul(x, ops.swapaxes(x, 1, 2))
+                lengths = lengths[:, :, None] + lengths[:, None] - 2 * products
+            found.append(lengths)
+        return ops.stack(found, axis=1)
 
 
 def sentence_errors(gold, predicted):
-    """Returns the mean absolute error of each probe in each sentence, `[batch, layers, seeds]`; gold padding is -1."""
-    gold = ops.convert_to_tensor(gold)[:, None, None]
-    used, axes = ops.cast(gold >= 0, "float32"), tuple(range(3, len(gold.shape)))
+    """Returns the mean absolute error of each probe in each sentence, `[batch, layers]`; gold padding is -1."""
+    gold = ops.convert_to_tensor(gold)[:, None]
+    used, axes = ops.cast(gold >= 0, "float32"), tuple(range(2, len(gold.shape)))
     return ops.sum(ops.abs(predicted - gold) * used, axis=axes) / ops.sum(used, axis=axes)
 
 
@@ -257,66 +247,55 @@ class StructuralSweep(Result):
         rows: List of dicts, one for each layer. For distances, `uuas` is the share of the edges between words that the
             spanning tree of predicted distances has. For depths, `root_accuracy` is the share of sentences whose root
             is the word with the least predicted depth. `low` and `high` are the limits of its 95% interval, from a
-            bootstrap over sentences, and `seeds_std` is its deviation between seeds, `None` for one seed. `spearman` is
-            the rank correlation of predicted and true distances from each word, or of depths, averaged for sentences of
-            each length and then over the lengths from 5 to 50, NaN without such sentences.
+            bootstrap over sentences. `spearman` is the rank correlation of predicted and true distances from each word,
+            or of depths, averaged for sentences of each length and then over the lengths from 5 to 50, NaN without such
+            sentences.
         best: String. The layer with the best score.
         neighbors: Float. The UUAS of joining each word with the next, or `None` for depths.
         by_length: Dict from numbers of words, from 2, to the mean rank correlation of each layer, an array. It is 0 in
             a sentence for whose words a probe predicts the same.
         trees: `datasets.Trees` of the sentences that were scored.
-        predictions: List of arrays `[layers, seeds, words, words]` or, for depths, `[layers, seeds, words]`, one for
-            each of these sentences.
+        predictions: List of arrays `[layers, words, words]` or, for depths, `[layers, words]`, one for each of these
+            sentences.
     """
 
     title, index = "Structural probe", ("layer",)
 
     def __init__(self, target, layers, trees, predictions, skip, part):
-        self.target, self.layers, self.trees, self.predictions, self._part = target, layers, trees, predictions, part
+        self.target, self.layers, self.trees, self.predictions = target, layers, trees, predictions
         self.score = "uuas" if target == "distance" else "root_accuracy"
         self._keep = [np.array([tag not in skip for tag in tags]) for tags in trees.tags]
         of_sentence = self._edges_found if target == "distance" else self._root_found
         found = [of_sentence(sentence) for sentence in range(len(predictions))]
-        right, totals = np.array([own for own, _ in found], float), np.array([total for _, total in found])
-        scores, counted = right.sum(axis=0) / totals.sum(), totals > 0  # [layers, seeds]
-        means = resampled_means(right.mean(axis=2)[counted], weights=totals[counted])
-        low, high = np.quantile(means, [0.025, 0.975], axis=-1)
+        right, totals = (np.array(each) for each in zip(*((own, total) for own, total in found if total)))
+        shares, right = right.sum(axis=0) / totals.sum(), right[:, -len(layers) :]
+        low, high = np.quantile(resampled_means(right, weights=totals), [0.025, 0.975], axis=-1)
         self.by_length = self._correlations()
         inside = [values for length, values in self.by_length.items() if length in _LENGTHS]
         correlations = np.mean(inside, axis=0) if inside else np.full(len(layers), np.nan)
-        self.neighbors = None
-        if target == "distance":
-            steps = [np.abs(np.subtract.outer(np.arange(len(own)), np.arange(len(own)))) for own in trees.words]
-            self.neighbors = uuas(steps, trees.heads, self._keep)
+        columns = {self.score: shares[-len(layers) :], "low": low, "high": high, "spearman": correlations}
         self.rows = [
-            {
-                "layer": layer,
-                self.score: float(scores[i].mean()),
-                "low": float(low[i]),
-                "high": float(high[i]),
-                "seeds_std": float(scores[i].std(ddof=1)) if scores.shape[1] > 1 else None,
-                "spearman": float(correlations[i]),
-            }
+            {"layer": layer, **{name: float(values[i]) for name, values in columns.items()}}
             for i, layer in enumerate(layers)
         ]
-        self.columns = {
-            "layer": ("layer", ""),
-            self.score: (self.score, ".3f"),
-            "95% interval": (("low", "high"), ".3f"),
-            "seeds std": ("seeds_std", ".3f"),
-            "spearman": ("spearman", ".3f"),
-        }
+        self.columns = {"layer": "", self.score: ".3f", "95% interval": (("low", "high"), ".3f"), "spearman": ".3f"}
         self.best = max(self.rows, key=lambda row: row[self.score])["layer"]
+        self.notes = [f"{len(predictions)} sentences of the {part} data. Best layer: {self.best}."]
+        if part == "validation":
+            self.notes.append("The epochs were chosen on the same sentences. Pass `test` for others.")
+        self.neighbors = float(shares[0]) if target == "distance" else None
+        if target == "distance":
+            self.notes.append(f"Joining each word with the next one scores {self.neighbors:.3f}.")
 
     def _edges_found(self, sentence):
-        """Returns the number of edges that each probe finds, [layers, seeds], and that of all."""
-        keep, gold = self._keep[sentence], tree_distances(self.trees.heads[sentence])
-        edges = set(spanning_tree(gold, keep))
-        found = [[len(edges & set(spanning_tree(own, keep))) for own in seeds] for seeds in self.predictions[sentence]]
-        return found, len(edges)
+        """Returns the number of edges that joining neighbors and each layer's probe find, and that of all."""
+        keep, places = self._keep[sentence], np.arange(len(self._keep[sentence]))
+        gold, steps = tree_distances(self.trees.heads[sentence]), np.abs(np.subtract.outer(places, places))
+        edges, *found = (set(spanning_tree(own, keep)) for own in (gold, steps, *self.predictions[sentence]))
+        return [len(edges & own) for own in found], len(edges)
 
     def _root_found(self, sentence):
-        """Returns whether each probe finds the root, [layers, seeds], and 1."""
+        """Returns whether each layer's probe finds the root, and 1."""
         depths = self.predictions[sentence]
         if self._keep[sentence].any():
             depths = np.where(self._keep[sentence], depths, np.inf)
@@ -327,17 +306,9 @@ class StructuralSweep(Result):
         for heads, values in zip(self.trees.heads, self.predictions):
             if (count := len(heads)) > 1:
                 rows, gold = values.reshape(-1, count), _GOLD[self.target](heads).reshape(-1, count)
-                own = np.nan_to_num(spearman(rows, np.tile(gold, (len(rows) // len(gold), 1))))
-                found.setdefault(count, []).append(own.reshape(len(self.layers), -1).mean(axis=1))
+                own = np.nan_to_num(spearman(rows, np.tile(gold, (len(values), 1))))
+                found.setdefault(count, []).append(own.reshape(len(values), -1).mean(axis=1))
         return {count: np.mean(found[count], axis=0) for count in sorted(found)}
-
-    def _notes(self):
-        notes = [f"{len(self.predictions)} sentences of the {self._part} data. Best layer: {self.best}."]
-        if self._part == "validation":
-            notes.append("The epochs were chosen on the same sentences. Pass `test` for others.")
-        if self.neighbors is not None:
-            notes.append(f"Joining each word with the next one scores {self.neighbors:.3f}.")
-        return notes
 
     def plot(self) -> Any:
         """Plots the score and the rank correlation of each layer.
@@ -397,7 +368,7 @@ class StructuralSweep(Result):
         layer = self.best if layer is None else one_of(*self.layers).check("layer", layer)
         words, keep = self.trees.words[row], self._keep[row]
         gold = spanning_tree(tree_distances(self.trees.heads[row]), keep)
-        found = spanning_tree(self.predictions[row][self.layers.index(layer)][0], keep)
+        found = spanning_tree(self.predictions[row][self.layers.index(layer)], keep)
         ends = np.cumsum([0, *(len(word) + 2 for word in words)])
         centers = (ends[:-1] + ends[1:]) / 2
         axes, angles = new_axes(max(0.11 * ends[-1], 4), 3.6), np.linspace(0, np.pi, 40)

@@ -1,6 +1,4 @@
-"""Distances and depths in dependency trees, spanning trees of distances, and how well they agree, in NumPy."""
-
-from collections.abc import Sequence
+"""Distances and depths in dependency trees, and spanning trees of distances, in NumPy."""
 
 import numpy as np
 
@@ -42,12 +40,12 @@ def tree_distances(heads):
     return found
 
 
-def spanning_tree(distances, keep=None):
-    """Returns the edges `(i, j)`, i < j, of the minimum spanning tree of all words or of those to keep (Kruskal 1956).
+def spanning_tree(distances, keep):
+    """Returns the edges `(i, j)`, i < j, of the minimum spanning tree of the words to keep (Kruskal 1956).
 
     Of equal distances, the one that comes first by rows is preferred, as in the authors' code.
     """
-    kept = np.arange(len(distances)) if keep is None else np.flatnonzero(keep)
+    kept = np.flatnonzero(keep)
     first, second = np.triu_indices(len(kept), 1)
     order = np.argsort(distances[kept[first], kept[second]], kind="stable")
     group, edges = list(range(len(distances))), []
@@ -56,41 +54,3 @@ def spanning_tree(distances, keep=None):
             edges.append((i, j))
             group = [group[i] if each == group[j] else each for each in group]
     return edges
-
-
-def uuas(distances: Sequence, heads: Sequence[Sequence[int]], keep: Sequence | None = None) -> float:
-    """Returns the undirected unlabeled attachment score: the share of the edges of trees that spanning trees have.
-
-    The edges of all sentences count alike. Words that are left out are also left out of the tree: what they connect is
-    connected by the shortest paths.
-
-    Args:
-        distances: List of symmetric arrays `[words, words]`, one for each sentence.
-        heads: List of lists of integers, as in `datasets.Trees`.
-        keep: List of boolean arrays `[words]`. The words that count, such as all but punctuation. Defaults to `None`,
-            all words.
-
-    Returns:
-        Float between 0 and 1.
-
-    Raises:
-        ValueError: If distances and trees differ in their numbers, or if the heads of a sentence are not a tree.
-
-    Example:
-    ```python
-    distances = [np.array([[0, 1, 1], [1, 0, 3], [1, 3, 0]])]
-    keras_transfer.analysis.uuas(distances, [[2, 0, 2]])  # 0.5, since (0, 1) is an edge, but (0, 2) is none
-    ```
-
-    Source: Hewitt and Manning 2019. https://aclanthology.org/N19-1419
-    """
-    sizes = [np.shape(each) for each in distances]
-    expected = [(len(own), len(own)) for own in heads]
-    expect(sizes == expected, "Each tree needs distances `[words, words]`.", distances=sizes, trees=expected)
-    right = total = 0
-    for sentence, (found, own, kept) in enumerate(zip(distances, heads, keep or [None] * len(heads))):
-        check_heads(own, f"`heads`, sentence {sentence}")
-        edges = set(spanning_tree(tree_distances(own), kept))
-        right += len(edges & set(spanning_tree(np.asarray(found), kept)))
-        total += len(edges)
-    return right / max(total, 1)
