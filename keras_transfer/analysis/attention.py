@@ -265,7 +265,7 @@ def _sums(weights, count, separators):
     return np.stack([entropy, distance, own[..., 0].sum(axis=1), *neighbors, special], axis=1)
 
 
-def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> AttentionWeights:
+def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, preprocessor: Any = None) -> AttentionWeights:
     """Returns the attention weights of all blocks and heads for a few texts.
 
     The blocks run once more and keep their weights in memory: a text of 128 tokens in an encoder of 12 layers and 12
@@ -274,9 +274,11 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
 
     Args:
         model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
-        x: Texts as for `model.predict`, if the task has a preprocessor. Otherwise a dict of the inputs of the encoder.
+        x: Texts or lists of words as for `model.predict`, if there is a preprocessor. Otherwise a dict of the inputs of
+            the encoder.
         targets: List of strings. For texts and a `Seq2SeqLM`, the target of each source, such as the result of
             `model.generate(x)`. Defaults to `None`, for other models.
+        preprocessor: Preprocessor of an encoder. Defaults to `None`, that of the task `model`.
 
     Returns:
         `AttentionWeights`.
@@ -301,6 +303,9 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     has_weights = isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights
     rule = "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder."
     expect(has_weights, rule, encoder=encoder)
+    if preprocessor is not None and not isinstance(model, Task) and not isinstance(x, dict):
+        texts = [x] if isinstance(x, str) else x
+        x = preprocess_words(to_sentences(x), preprocessor)[0] if is_sentences(x) else dict(preprocessor(texts))
     if isinstance(model, Task) and model.reader.accepts(x):
         inputs, written = _read(model, x, targets)
     else:
@@ -319,7 +324,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     tensors = {name: ops.convert_to_tensor(value) for name, value in select_inputs(inputs, encoder.input).items()}
     found = encoder.attention_weights(tensors)
     found = {kind: [ops.convert_to_numpy(weights) for weights in layers] for kind, layers in found.items()}
-    source = getattr(model, "preprocessor", None)
+    source = preprocessor or getattr(model, "preprocessor", None)
     named = {"tokens": _named(inputs["token_ids"], ends["padding_mask"], source)}
     named["separators"] = _separators(inputs["token_ids"], ends["padding_mask"], source)
     if "decoder_padding_mask" in ends:

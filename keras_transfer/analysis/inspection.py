@@ -309,8 +309,8 @@ def _layers(subject):
 @_section("Where do its heads look?", "What a head reads, which is not why the model gives its answer.")
 def _attention(subject):
     model, (x, y) = subject.model, subject.first(ATTENDED)
-    x = x if isinstance(model, Task) else dict(subject.preprocessor(x))
-    weights = attention_weights(model, x, y if isinstance(model, Seq2SeqLM) else None)
+    targets = y if isinstance(model, Seq2SeqLM) else None
+    weights = attention_weights(model, x, targets, preprocessor=subject.preprocessor)
     return [weights.statistics(), weights]
 
 

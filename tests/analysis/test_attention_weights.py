@@ -50,6 +50,16 @@ def by_hand(layer, queries, keys, visible):
     return np.stack(found, axis=1)
 
 
+def test_texts_and_words_of_an_encoder_with_a_preprocessor_are_those_of_a_task():
+    model = classifier()
+    expected = attention_weights(model, ["a good", "b"])
+    for x in (["a good", "b"], [["a", "good"], ["b"]]):
+        found = attention_weights(model.encoder, x, preprocessor=model.preprocessor)
+        assert found.tokens == expected.tokens == [["[CLS]", "a", "good", "[SEP]"], ["[CLS]", "b", "[SEP]"]]
+        assert found.separators == expected.separators
+        np.testing.assert_array_equal(found.encoder[0], expected.encoder[0])
+
+
 @pytest.mark.core
 def test_the_weights_are_those_by_hand_in_both_halves_and_between_them():
     model = Bart(20, **SMALL, initializer_range=0.5)
