@@ -118,7 +118,7 @@ def attribute(
         from_zero = baseline == "zero" or method != "integrated_gradients"
         asked = _Asked(model, [*question.inputs], kind, layer if method in _GRADIENTS else None, from_zero)
         without = functools.partial(_outputs_without, asked, question, token, batch_size)
-    rows, more = np.arange(len(question.owners)), (None, None)
+    rows, more = np.arange(len(question.owners)), (None, None)  # The baseline's outputs, and what scores miss.
     if method in _GRADIENTS:
         noise = noise if method == "smoothgrad" else 0.0
         samples = samples if method == "smoothgrad" else 1
@@ -130,9 +130,16 @@ def attribute(
         scores, values = _along(asked, question, replaced, points, weights, noise, batch_size, seed)
         prediction = values[:, 0]
         if method == "integrated_gradients":
-            delta = np.array([one.sum() for one in scores]) - (prediction - values[:, 1])
-            more = (values[:, 1], delta)
-            _warn(prediction - values[:, 1], delta, steps)
+            changes = prediction - values[:, 1]
+            more = values[:, 1], np.array([one.sum() for one in scores]) - changes
+            wrong = np.flatnonzero(np.abs(more[1]) > _TOLERANCE * np.maximum(np.abs(changes), 1e-3))
+            if len(wrong):
+                log.warning(
+                    "The scores of %d of %d rows miss more than %.0f%% of the difference between their output and that "
+                    "of the baseline, such as %.3g of %.3g in row %d. Use more `steps`, such as %d.",
+                    *(len(wrong), len(rows), 100 * _TOLERANCE, more[1][wrong[0]], changes[wrong[0]], wrong[0]),
+                    4 * steps,
+                )
     else:
         prediction = without(rows, [[] for _ in rows])
         if method in ("occlusion", "erasure"):
@@ -142,17 +149,6 @@ def attribute(
     expect(np.isfinite(prediction).all(), "The outputs of the model must be finite.", outputs=prediction)
     words = (question.targets, question.tokens, question.words, question.owners)
     return Attributions(method, output, *words, scores, prediction, without, *more)
-
-
-def _warn(changes, delta, steps):
-    """Logs a warning if scores do not sum to the differences between outputs and those of the baseline."""
-    wrong = np.flatnonzero(np.abs(delta) > _TOLERANCE * np.maximum(np.abs(changes), 1e-3))
-    if len(wrong):
-        log.warning(
-            "The scores of %d of %d rows miss more than %.0f%% of the difference between their output and that of "
-            "the baseline, such as %.3g of %.3g in row %d. Use more `steps`, such as %d.",
-            *(len(wrong), len(delta), 100 * _TOLERANCE, delta[wrong[0]], changes[wrong[0]], wrong[0], 4 * steps),
-        )
 
 
 class _Asked(keras.Model):
@@ -271,9 +267,10 @@ def _leave_out_each(without, owners, whole):
 
 def _by_package(without, owners, method, samples, seed):
     """Returns the scores of LIME or SHAP for words, which they leave out of the texts many times."""
+    explain, module = (_of_lime, "lime.lime_text") if method == "lime" else (_of_shap, "shap")
     rule = f"This method requires {method}. Install it with `pip install {method}`."
     with raising(rule, ImportError, error=ImportError):
-        package = importlib.import_module("lime.lime_text" if method == "lime" else "shap")
+        package = importlib.import_module(module)
     scores = [np.zeros(len(owner)) for owner in owners]
     for row, owner in enumerate(owners):
         places = np.flatnonzero(owner >= 0)
@@ -282,7 +279,6 @@ def _by_package(without, owners, method, samples, seed):
             return without([row] * len(kept), [places[~np.asarray(one, bool)] for one in kept])
 
         if len(places):
-            explain = _of_lime if method == "lime" else _of_shap
             scores[row][places] = explain(package, outputs, len(places), samples, seed)
     return scores
 

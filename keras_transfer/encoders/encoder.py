@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.door import NamesElsewhere
-from keras_transfer.core.expect import expect, one_of
+from keras_transfer.core.expect import expect, one_of, raising
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.attached import IN_CONFIG, Attached
 from keras_transfer.encoders.quantization import Quantizes
@@ -128,7 +128,8 @@ def above(model, layer=0, advice=""):
     rule = f"`layer` must be a hidden state of the encoder, from 0 to {len(states) - 1}."
     expect(0 <= layer < len(states), rule, layer=layer)
     inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
-    upper = keras.Model([states[layer], *inputs], model.output)
+    with raising("The blocks of the encoder share a layer, so only `layer=0` can be used.", ValueError):
+        upper = keras.Model([states[layer], *inputs], model.output)
     rule = f"The outputs of the model must depend on `hidden_states[{layer}]` of its encoder. {advice}"
     expect({*model.operations} - {*upper.operations}, rule, encoder=model.encoder)
     return states[layer], upper

@@ -10,7 +10,19 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.analysis import Attributions, attribute
 from keras_transfer.analysis.attribution_rows import named
-from keras_transfer.encoders import Bart, BertEncoder, ElmoEncoder, TransformerEncoder
+from keras_transfer.encoders import (
+    AlbertEncoder,
+    Bart,
+    BartEncoder,
+    BertEncoder,
+    DebertaV2Encoder,
+    ElmoEncoder,
+    GPT2Encoder,
+    ModernBertEncoder,
+    T5Encoder,
+    TransformerEncoder,
+    XLNetEncoder,
+)
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
 from keras_transfer.text import (
     BertPreprocessor,
@@ -62,6 +74,32 @@ def test_scores_sum_to_the_difference_from_the_baseline(eagerly):
     logits = model.predict(TEXTS, verbose=0)
     found = attribute(model, TEXTS, steps=2)
     np.testing.assert_allclose(found.prediction, logits.max(axis=1), atol=1e-5)
+
+
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
+FAMILIES = {
+    "albert": lambda: tiny.encoder(AlbertEncoder, num_layers=2),
+    "bart": lambda: tiny.encoder(BartEncoder, num_layers=2),
+    "deberta": lambda: DebertaV2Encoder(17, **SIZES),
+    "gpt2": lambda: tiny.encoder(GPT2Encoder, num_layers=2),
+    "modernbert": lambda: tiny.encoder(ModernBertEncoder, num_layers=2),
+    "t5": lambda: T5Encoder(17, **SIZES),
+    "xlnet": lambda: XLNetEncoder(17, **SIZES),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_of_every_family_sum_to_the_difference(family, eagerly):
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(FAMILIES[family](), tiny.preprocessor(), num_classes=2, dropout=0.0, pooling="mean")
+    model.get_layer("logits").kernel.assign(np.random.default_rng(0).normal(size=(16, 2)))
+    for layer in (0,) if family == "albert" else (0, 1):
+        steps = 500 if family == "t5" else 20  # Its attention is sharper.
+        found = attribute(model, TEXTS, target=1, steps=steps, layer=layer, batch_size=500)
+        change = found.prediction - found.baseline_prediction
+        np.testing.assert_allclose([row.sum() for row in found.scores], change, rtol=0.01, atol=1e-5)
+        np.testing.assert_allclose(found.prediction, model.predict(TEXTS, verbose=0)[:, 1], atol=1e-5)
+        assert np.abs(change).min() > 1e-4
 
 
 @pytest.mark.core
@@ -356,6 +394,10 @@ def test_a_text_without_words_has_no_scores(method, eagerly):
     assert found.deletion_curve(seeds=1).rows[-1]["drop"] == 0
 
 
+def repeating():
+    return TextClassifier(tiny.encoder(AlbertEncoder, num_layers=2), tiny.preprocessor(), num_classes=2)
+
+
 def diverged():
     model = tiny.of_vectors()
     model.get_layer("logits").bias.assign([np.nan, 0.0])
@@ -389,6 +431,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: shown(["a"]).plot(1), "from 0 to 0 ... row=1"),
     (lambda: attribute(of_characters(), TEXTS), "Use another `layer`, or 'occlusion' ... ElmoEncoder"),
     (lambda: attribute(of_characters(), TEXTS, layer=3), "from 0 to 2 ... layer=3"),
+    (lambda: attribute(repeating(), TEXTS, layer=1), "share a layer, so only `layer=0` ... not connected"),
 )
 
 
