@@ -244,12 +244,12 @@ class _Sweep:
             labels = [self.classes.index(label) for [label] in parts["train"].labels]
             self.control = control_labels(len(keys), np.bincount(labels) / len(labels), self.seeds)
         if "validation" not in parts:
-            whole = parts["train"]
+            labeled = np.unique(parts["train"].sentences)
             rule = "Without `validation`, `train` must have two sentences or texts at least, one of which is held out."
-            expect(whole.count > 1, rule, count=whole.count)
-            held_out = np.random.default_rng(0).random(whole.count) < _HELD_OUT
+            expect(len(labeled) > 1, rule, count=len(labeled))
+            held_out = np.random.default_rng(0).random(len(labeled)) < _HELD_OUT
             held_out[[0, -1]] = False, True  # Neither part is empty.
-            train, validation = (whole.some(np.flatnonzero(chosen)) for chosen in (~held_out, held_out))
+            train, validation = (parts["train"].some(labeled[chosen]) for chosen in (~held_out, held_out))
             parts |= {"train": train, "validation": validation}
 
     def run(self):
@@ -322,7 +322,7 @@ class _Sweep:
         """Returns the numbers of the sentences of a part that the encoder with random weights reads."""
         part = self.parts.get(name, self.parts["validation"])
         count = CONTROL_ROWS // (1 if name == "train" else 2)
-        return np.sort(np.random.default_rng(0).permutation(part.count)[:count])
+        return np.sort(np.random.default_rng(0).permutation(np.unique(part.sentences))[:count])
 
     def _answers(self, bank, items, step):
         """Returns what new probes of a bank answer for the test items."""

@@ -258,6 +258,9 @@ def test_spans_of_one_word_may_have_no_label_or_one_that_is_not_trained(monkeypa
     probe = Probe("edge", epochs=1, seeds=1, controls=["word_types"], learning_rate=0.05)
     found = probe.sweep(encoder, (sentences, spans, labels), test=test, preprocessor=preprocessor, verbose=0)
     assert found.rows[0]["score"] == found.word_types == 0  # The label is missed.
+    few = sentences[:3], [[(0, 1)], [(0, 1)], []], [["x"], ["y"], []]  # The last one cannot be held out.
+    found = Probe("edge", epochs=1, seeds=1).sweep(encoder, few, preprocessor=preprocessor, verbose=0)
+    assert "on 1 labels of 1 texts of the validation data" in str(found) and np.isfinite(found.rows[0]["gain"])
 
 
 def test_probes_are_correlated_with_a_task_over_encoders():
