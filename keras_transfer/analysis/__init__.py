@@ -6,9 +6,8 @@ from keras_transfer.analysis.ablation import Ablation, ablate
 from keras_transfer.analysis.attention import AttentionWeights, HeadStatistics, attention_weights
 from keras_transfer.analysis.attribution import attribute
 from keras_transfer.analysis.attribution_view import Attributions
-from keras_transfer.analysis.behavior.acceptability import PairScores, minimal_pairs, sentence_scores, substitutes
+from keras_transfer.analysis.behavior.acceptability import minimal_pairs, sentence_scores, substitutes
 from keras_transfer.analysis.behavior.checklist import (
-    BehaviorReport,
     Direction,
     Invariance,
     MinimumFunctionality,
@@ -16,9 +15,8 @@ from keras_transfer.analysis.behavior.checklist import (
     fill_templates,
 )
 from keras_transfer.analysis.behavior.perturbations import (
-    PerturbationCurve,
     add_distractors,
-    overlap_pairs,
+    overlap_tests,
     perturbation_curve,
     typos,
 )
@@ -56,7 +54,6 @@ __all__ = [
     "Ablation",
     "AttentionWeights",
     "Attributions",
-    "BehaviorReport",
     "ClassificationReport",
     "Direction",
     "HeadStatistics",
@@ -68,8 +65,6 @@ __all__ = [
     "MovedLayers",
     "MultiLabelReport",
     "NeuronRanking",
-    "PairScores",
-    "PerturbationCurve",
     "Probe",
     "RelationHeads",
     "Result",
@@ -92,7 +87,7 @@ __all__ = [
     "minimal_pairs",
     "moved_layers",
     "neighbors",
-    "overlap_pairs",
+    "overlap_tests",
     "perturbation_curve",
     "probe_correlation",
     "random_weights",

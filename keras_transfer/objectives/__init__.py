@@ -15,6 +15,10 @@ from keras_transfer.objectives.span_prediction import SpanPrediction
 from keras_transfer.objectives.token_masking import TokenMasking
 from keras_transfer.objectives.translation_masking import TranslationMasking
 
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.objectives.draws import word_starts_of
+
 __all__ = [
     "Denoising",
     "NextToken",

@@ -15,7 +15,7 @@ from keras_transfer.core.expect import FLAG, expect, expects, integer
 from keras_transfer.data import LENGTH_STEP, compiles_each_length
 from keras_transfer.encoders import dense_on, encode
 from keras_transfer.layers import OutputEmbeddings, TakePositions
-from keras_transfer.objectives import TokenMasking
+from keras_transfer.objectives import TokenMasking, word_starts_of
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.id_rows import in_batches
 from keras_transfer.tasks.in_context import InContext, check_different
@@ -367,7 +367,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
 
     def _pseudo_log_likelihoods(self, rows, batch_size, within_word):
         """Returns the log-likelihood of each token of rows of ids, given the others, a list of arrays."""
-        starts = self.preprocessor.tokenizer.word_starts() if within_word else None
+        starts = word_starts_of(self.preprocessor, punctuation=True) if within_word else None
         hidden: dict[Any, Any] = {}  # From a masked row and its place to the tokens that it hides, and of which texts.
         for text, row in enumerate(rows):
             ends = [at for at in range(1, len(row)) if starts is None or starts[row[at]]] + [len(row)]
@@ -380,11 +380,13 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         model, found = self._pseudo_scorer(), [np.zeros(len(row), "float32") for row in rows]
         keys, size = sorted(hidden, key=lambda key: len(key[0])), min(batch_size, len(hidden))
         targets, step = max(map(len, hidden.values())), LENGTH_STEP if compiles_each_length() else 1
+        limit = self.preprocessor.sequence_length
         for start in range(0, len(keys), size):
             part = keys[start : start + size]
             part += part[:1] * (size - len(part))  # A batch of another size may be compiled again.
             inputs = self.preprocessor.encode_ids([np.frombuffer(ids, "int32") for ids, _ in part])
-            extra = -inputs["token_ids"].shape[1] % step
+            length = inputs["token_ids"].shape[1]
+            extra = min(-length % step, limit - length)
             inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
             places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
             ids = np.array([[*hidden[key], *[0] * (targets - len(hidden[key]))] for key in part], "int32")

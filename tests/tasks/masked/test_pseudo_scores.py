@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from keras_transfer.tasks import MaskedLM
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.encoders import BertEncoder
+from keras_transfer.tasks import MaskedLM, masked_lm
+from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Packing, TokenPreprocessor
+from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from tests.errors import check_errors
 from tests.helpers import outputs_of
 from tests.tasks.tiny import VOCABULARY, encoder
@@ -58,6 +60,25 @@ def test_within_a_word_the_later_tokens_are_masked_too():
     hidden = [[1], [2, 3, 4], [3, 4], [4], [5]]
     expected = [by_hand(model, row, some, place) for place, some in enumerate(hidden, 1)]
     np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+def test_punctuation_is_no_part_of_the_word_before_it():
+    special = ["<s>", "</s>", "<pad>", "<mask>"]
+    tokenizer = ByteBPETokenizer([*special, *byte_characters()], [], mask_token="<mask>")
+    packing = Packing(start=["<s>"], end=["</s>"], pad="<pad>", segments=(0, 1))
+    encoder = BertEncoder(260, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16)
+    model = MaskedLM(encoder, TokenPreprocessor(tokenizer, packing, 16))
+    [values] = model.score(["b a."], within_word=True).token_log_likelihoods
+    row = [0, *model.preprocessor.tokenize(["b a."]).to_list()[0], 1]
+    expected = [by_hand(model, row, some, place) for place, some in enumerate([[1], [2, 3], [3], [4]], 1)]
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+
+
+def test_padding_to_few_lengths_ends_at_the_sequence_length(monkeypatch):
+    monkeypatch.setattr(masked_lm, "compiles_each_length", lambda: True)
+    model = MaskedLM(encoder(max_sequence_length=6), BertPreprocessor(VOCABULARY, sequence_length=6))
+    expected = [by_hand(model, [2, 5, 6, 7, 3], [place], place) for place in (1, 2, 3)]
+    np.testing.assert_allclose(model.score(["a b c"]).token_log_likelihoods[0], expected, atol=1e-5)
 
 
 def test_a_single_text_and_no_texts(model):
