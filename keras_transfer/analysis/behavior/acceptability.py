@@ -106,7 +106,7 @@ def minimal_pairs(
         names = [name for name, each in pairs.items() for _ in each.good]
         good, bad = ([text for each in pairs.values() for text in each[part]] for part in (0, 1))
         pairs = MinimalPairs(good, bad, names)
-    lengths = {name: len(column) for name, column in pairs._asdict().items()}
+    lengths = dict(zip(("good", "bad", "phenomena"), map(len, pairs)))
     rule = "All columns must have one value for each pair, and there must be one pair."
     expect(len({*lengths.values()}) == 1 and lengths["good"], rule, **lengths)
     good, bad, phenomena = pairs
