@@ -8,15 +8,7 @@ import numpy as np
 
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
-from keras_transfer.tasks import (
-    CausalLM,
-    Seq2SeqLM,
-    SpanExtractor,
-    TextClassifier,
-    TextRegressor,
-    TokenClassifier,
-    input_names,
-)
+from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TokenClassifier, input_names
 from keras_transfer.text import TokenPreprocessor, WordLevelPreprocessor, WordPreprocessor, character_offsets
 
 
@@ -42,15 +34,10 @@ class Question(NamedTuple):
 def ask(task, x, target):
     """Returns the `Question` about texts, given the target as the user passes it."""
     task.reader.require()
-    if isinstance(task, (TextClassifier, TextRegressor)):
-        about = _about_texts
-    elif isinstance(task, TokenClassifier):
-        about = _about_words
-    elif isinstance(task, SpanExtractor):
-        about = _about_answers
-    else:
-        about = _about_continuations if isinstance(task, CausalLM) else _about_targets
-    question = about(task, x, target)
+    kinds = {TokenClassifier: _about_words, SpanExtractor: _about_answers, CausalLM: _about_continuations}
+    kinds[Seq2SeqLM] = _about_targets
+    about = [about for kind, about in kinds.items() if isinstance(task, kind)] or [_about_texts]
+    question = about[0](task, x, target)
     return question._replace(inputs={name: question.inputs[name] for name in input_names(task)})
 
 
@@ -178,12 +165,11 @@ def ask_without(model, x, target, kind):
         return predict(rows, places)[np.arange(len(rows)), classes[np.asarray(rows)]]
 
     owners = [np.arange(len(own)) for own in words]
-    if isinstance(model, Seq2SeqLM):
-        _, names = _texts_of(model, x, target)
-        return Question({}, None, names, words, words, owners), predict
     if is_tagger:
         for owner, word in zip(owners, asked):  # Without the word, there is nothing to label.
             owner[word] = -1
+    elif isinstance(model, Seq2SeqLM):
+        names, outputs = _texts_of(model, x, target)[1], predict
     else:
         classes, names = _classes(model, predict(range(count), [()] * count), target)
     return Question({}, None, names, words, words, owners), outputs
