@@ -186,6 +186,14 @@ def test_a_probe_that_predicts_the_same_for_all_words_has_no_rank_correlation(ki
     assert sweep.rows[0]["spearman"] == 0.0 and 1 not in sweep.by_length
 
 
+def test_joining_neighbors_finds_the_edges_between_them():
+    _, _, trees = of_words()
+    predicted = [np.zeros((1, 6, 6))] * len(trees.words)
+    edges = [abs(head - word) == 1 for heads in trees.heads for word, head in enumerate(heads, 1) if head]
+    sweep = StructuralSweep("distance", ["block_0"], trees, predicted, (), "test")
+    assert 0 < sweep.neighbors < 1 and sweep.neighbors == np.mean(edges)
+
+
 def test_sentences_of_several_rows_are_left_out_with_a_warning(caplog):
     trees = of_tokens()
     both = Trees(*(first + second for first, second in zip(trees, LONG)))
