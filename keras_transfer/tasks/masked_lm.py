@@ -330,9 +330,9 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         Args:
             texts: A string, or a list, array or table column of strings.
             batch_size: Integer. Number of masked rows in a batch. Defaults to `64`.
-            within_word: Boolean. Whether the later tokens of the same word are masked, too. The sum over the tokens
-                then no longer overrates long, rare words, whose ends are easy to guess from their beginnings (Kauf and
-                Ivanova 2023). Defaults to `False`.
+            within_word: Boolean. Whether the later tokens of the same word are masked, too (punctuation marks are words
+                of their own). The sum over the tokens then no longer overrates long, rare words, whose ends are easy to
+                guess from their beginnings (Kauf and Ivanova 2023). Defaults to `False`.
 
         Returns:
             `PseudoScores`, with `token_log_likelihoods`, `log_likelihoods` and `pseudo_perplexity`.
