@@ -118,7 +118,8 @@ def attribute(
         from_zero = baseline == "zero" or method != "integrated_gradients"
         asked = _Asked(model, [*question.inputs], kind, layer if method in _GRADIENTS else None, from_zero)
         without = functools.partial(_outputs_without, asked, question, token, batch_size)
-    rows, more = np.arange(len(question.owners)), (None, None)  # The baseline's outputs, and what scores miss.
+    rows = np.arange(len(question.owners))
+    more: tuple = (None, None)  # The outputs for the baseline, and what scores miss.
     if method in _GRADIENTS:
         noise = noise if method == "smoothgrad" else 0.0
         samples = samples if method == "smoothgrad" else 1
