@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--field", default="upos")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--rivals", default=None, help="an interpreter with torch and transformers")
     args = parser.parse_args()
     data = kt.datasets.load_universal_dependencies(args.data_dir, field=args.field)

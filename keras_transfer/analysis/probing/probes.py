@@ -69,8 +69,8 @@ class Probe:
         layers: List of names or numbers of layers, as in `hidden_states`. Defaults to `None`, all layers.
         seeds: Integer. Number of probes of each layer. Defaults to `3`.
         epochs: Integer. Number of epochs. Few data are read more often. After each, each probe is compared on the
-            validation data, and keeps its best weights. Defaults to `10`.
-        learning_rate: Float. Rate at the first step. It falls to 0 in half a cosine. Defaults to `1e-3`.
+            validation data, and keeps its best weights. Defaults to `5`.
+        learning_rate: Float. Rate at the first step. It falls to 0 in half a cosine. Defaults to `3e-3`.
         controls: List of the controls above. Defaults to `None`, all of them.
         pieces: String. The vector of a word, as in `hidden_states`. Defaults to `"first"`.
         pooling: String. The vector of a text, as in `hidden_states`. Defaults to `"mean"`.
@@ -98,8 +98,8 @@ class Probe:
     hidden_dim: int | None = None
     layers: Sequence | None = None
     seeds: int = 3
-    epochs: int = 10
-    learning_rate: float = 1e-3
+    epochs: int = 5
+    learning_rate: float = 3e-3
     controls: Sequence | None = None
     pieces: str = "first"
     pooling: str = "mean"
