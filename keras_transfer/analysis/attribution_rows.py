@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transfer.analysis.scores import softmax
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TokenClassifier, input_names
@@ -117,8 +118,6 @@ def _about_words(task, x, target):
 
 def ask_without(model, x, target, kind):
     """Returns the `Question` about the words of texts, and a function that returns the outputs without some words."""
-    from scipy.special import expit, softmax
-
     rule = "Words can be deleted for classifiers, regressors, taggers and a `Seq2SeqLM`. Use 'occlusion'."
     expect(not isinstance(model, (SpanExtractor, CausalLM)), rule, model=type(model).__name__)
     model.reader.require()
@@ -159,7 +158,7 @@ def ask_without(model, x, target, kind):
             outputs = np.stack([found[place] for found, place in zip(outputs, at)])
         if kind is None:
             return outputs
-        return softmax(outputs, axis=-1) if kind == "softmax" else expit(outputs)
+        return softmax(outputs) if kind == "softmax" else 1 / (1 + np.exp(-outputs))
 
     def outputs(rows, places):
         return predict(rows, places)[np.arange(len(rows)), classes[np.asarray(rows)]]
