@@ -201,7 +201,7 @@ def test_all_sections_of_a_classifier_are_on_one_page_and_hostile_text_is_harmle
     assert again._repr_html_() == found._repr_html_() and str(again) == str(found)
     assert again.sections["layers"].results == []
     sweep, gains = found.sections["probes"].results
-    assert [row["layer"] for row in sweep.rows] == ["embeddings", "block_0", "block_1", "mix"] and len(gains.rows) == 3
+    assert [row["layer"] for row in sweep.rows] == ["embeddings", "block_0", "block_1", "mix"] and len(gains.rows) == 4
     moved, similar = found.sections["layers"].results
     assert all(row["weights"] > 0 for row in moved.rows) and similar.matrix.shape == (3, 3)
 

@@ -57,7 +57,7 @@ def portions_of(items):
 def code_lengths(bank, items, validation, statistics, options, step):
     """Returns the `DescriptionLength` of the labels of items in each layer, for a bank of one member."""
     items, ends = portions_of(items)
-    validation, losses = validation.some(slice(VALIDATION_ITEMS)), []
+    validation, losses = validation.some(slice(VALIDATION_ITEMS)), [np.zeros(len(bank.probes))]
     for start, end in itertools.pairwise(ends):
         train(bank, items.some(slice(start)), validation, statistics, [0], **options, step=step)
         losses.append(answers(bank, items.some(slice(start, end)), options["batch_size"])["loss"][:, :, 0].sum(axis=0))
