@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
 from keras_transfer.analysis.result import Result
-from keras_transfer.core.expect import TEXT, expect, expects, integer, list_of
+from keras_transfer.core.expect import TEXT, expect, expects, instance_of, integer, list_of
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.objectives import word_starts_of
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM
@@ -69,7 +69,7 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
     return found[[place[text] for text in texts]]
 
 
-@expects(batch_size=integer(1))
+@expects(pairs=instance_of((MinimalPairs, Mapping), "`MinimalPairs`, or a dict of them"), batch_size=integer(1))
 def minimal_pairs(
     model: Any, pairs: MinimalPairs | Mapping[str, MinimalPairs], *, against: Any = None, batch_size: int = 64
 ) -> Result:

@@ -14,7 +14,7 @@ import numpy as np
 from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
-from keras_transfer.core.expect import expect, expects, integer, number
+from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of, number
 from keras_transfer.core.lines import shorten
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.metrics import squad_scores
@@ -151,6 +151,11 @@ class Direction:
 Failure = collections.namedtuple("Failure", ("x", "changed", "expected", "answer", "answer_after"))
 
 
+@expects(
+    tests=list_of(
+        instance_of((MinimumFunctionality, Invariance, Direction), "a MinimumFunctionality, Invariance or Direction")
+    )
+)
 def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> Result:
     """Returns how often a model fails tests of its behavior, as in CheckList.
 

@@ -12,7 +12,7 @@ import numpy as np
 from keras_transfer.analysis.behavior import checklist
 from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
 from keras_transfer.analysis.result import Result
-from keras_transfer.core.expect import FRACTION, expect, expects, integer, list_of, one_of
+from keras_transfer.core.expect import FRACTION, expect, expects, instance_of, integer, list_of, one_of
 from keras_transfer.core.plots import STYLES, new_axes
 
 _KINDS = ("swap", "middle", "random", "keyboard")
@@ -200,7 +200,11 @@ def overlap_tests(samples: int = 50, *, seed: int = 0) -> list[checklist.Minimum
     ]
 
 
-@expects(rates=list_of(FRACTION, 1), seed=integer(0))
+@expects(
+    kinds=instance_of((list, tuple, Mapping), "a list of kinds, or a dict of functions"),
+    rates=list_of(FRACTION, 1),
+    seed=integer(0),
+)
 def perturbation_curve(
     model: Any,
     x: Any,
