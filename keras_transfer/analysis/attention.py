@@ -361,9 +361,9 @@ def _read(model, x, targets):
 
 def _named(ids, counts, preprocessor):
     """Returns the tokens of rows of ids without padding, as lists of strings."""
-    vocabulary = getattr(preprocessor, "vocabulary", None)
+    vocabulary, first = getattr(preprocessor, "vocabulary", None), getattr(preprocessor, "first_id", 0)
     return [
-        [str(token) if vocabulary is None else vocabulary[token] for token in row[:count].tolist()]
+        [str(token) if vocabulary is None else vocabulary[token - first] for token in row[:count].tolist()]
         for row, count in zip(ids, counts)
     ]
 

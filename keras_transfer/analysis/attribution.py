@@ -69,7 +69,7 @@ def attribute(
             for a tagger, the position of a word or `(position, label)`; for a model that generates, the generated text,
             each token of which becomes a row. Or a list with one for each text. Defaults to the answer of the model.
         baseline: String. The text without words: `"pad"` or `"mask"` replaces each token that is not special, and
-            `"zero"` is a vector of zeros instead of each. Defaults to `"pad"`.
+            `"zero"`, for integrated gradients, is zeros in place of all vectors. Defaults to `"pad"`.
         steps: Integer, at least 2. Number of gradients of integrated gradients, whose mean is weighted by Gauss and
             Legendre's rule. Defaults to `50`.
         layer: Integer. The hidden state of the encoder whose vectors are explained: 0 for the embeddings (with their
@@ -77,7 +77,8 @@ def attribute(
         samples: Integer. Number of noisy copies of SmoothGrad, a 50th of the texts of LIME, and a 10th of those of
             SHAP. Defaults to `20`.
         noise: Float. Standard deviation of SmoothGrad's noise, as a part of the range of a text's vectors.
-        output: String. `"logit"`, or `"probability"` for classifiers, taggers and models that generate.
+        output: String. `"logit"`, or `"probability"` for classifiers, taggers and models that generate. Methods that
+            delete words explain the log-likelihood, or the likelihood, of the whole text that a `Seq2SeqLM` writes.
         batch_size: Integer. Number of rows that the model computes at once. Defaults to `64`.
         seed: Integer. Seed of noise, LIME and SHAP. Defaults to `0`.
 
@@ -101,6 +102,8 @@ def attribute(
     """
     rule = "A quantized model has no gradients. Use 'occlusion' or 'erasure'."
     expect(method not in _GRADIENTS or not is_quantized(model), rule, method=method)
+    rule = "`baseline='zero'` is for integrated gradients."
+    expect(baseline != "zero" or method == "integrated_gradients", rule, method=method)
     has_numbers = isinstance(model, (TextRegressor, SpanExtractor))
     rule = "`output='probability'` requires a task that predicts classes or tokens."
     expect(output == "logit" or not has_numbers, rule, model=type(model).__name__)

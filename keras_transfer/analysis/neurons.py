@@ -163,13 +163,13 @@ def _elastic_net(read, items, labels, penalty, seed):
 
 
 def _by_share(kernel):
-    """Returns the order of neurons by the smallest share of a label's weights that the neurons up to each have."""
+    """Returns the order of neurons by the smallest share of a label's weights that the neurons before each have."""
     sizes = np.abs(kernel)
     order = np.argsort(-sizes, axis=0, kind="stable")
     shares = np.cumsum(np.take_along_axis(sizes, order, axis=0), axis=0, dtype="float64")
-    found = np.empty_like(shares)
-    np.put_along_axis(found, order, shares / np.maximum(shares[-1:], 1e-30), axis=0)
-    return np.argsort(found.min(axis=1), kind="stable")
+    before, total = np.empty_like(shares), np.maximum(shares[-1:], 1e-30)
+    np.put_along_axis(before, order, np.concatenate([0 * total, shares[:-1]]) / total, axis=0)
+    return np.lexsort([-(sizes / total).max(axis=1), before.min(axis=1)])  # Each label has a first neuron.
 
 
 class UnitActivations(Result):

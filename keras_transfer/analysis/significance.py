@@ -50,8 +50,8 @@ def paired_test(values, others):
     return 1 - t_probability(abs(float(t)), len(differences) - 1)
 
 
-def bootstrap_interval(values, groups=None, *, probability=0.95, resamples=1000, seed=0):
-    """Returns the limits of the percentile interval of the mean of values, whose groups are drawn with replacement.
+def bootstrap_interval(values, groups=None, weights=None, seed=0):
+    """Returns the limits of the 95% percentile interval of the mean of values, as in `resampled_means`.
 
     Args:
         values: Float array [rows] or [rows, series].
@@ -62,13 +62,12 @@ def bootstrap_interval(values, groups=None, *, probability=0.95, resamples=1000,
 
     Source: Efron 1979.
     """
-    means = resampled_means(values, groups, resamples=resamples, seed=seed)
-    low, high = np.quantile(means, [(1 - probability) / 2, (1 + probability) / 2], axis=-1)
+    low, high = np.quantile(resampled_means(values, groups, weights, seed), [0.025, 0.975], axis=-1)
     return low, high
 
 
-def resampled_means(values, groups=None, weights=None, *, resamples=1000, seed=0):
-    """Returns the means [resamples] or [series, resamples] of values whose groups are drawn with replacement.
+def resampled_means(values, groups=None, weights=None, seed=0):
+    """Returns the means [1000] or [series, 1000] of values whose groups are drawn with replacement.
 
     Args:
         weights: Float array like `values`. The sum of the values is divided by that of the weights. Defaults to ones.
@@ -82,7 +81,7 @@ def resampled_means(values, groups=None, weights=None, *, resamples=1000, seed=0
         np.add.at(sums, groups, rows)
         return sums
 
-    draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=1000)
     sizes = draws @ (np.bincount(groups) if weights is None else of_groups(np.asarray(weights, "float64")))
     return (draws @ of_groups(values)).T / sizes.T
 

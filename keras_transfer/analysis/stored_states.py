@@ -38,26 +38,12 @@ _LAYERS = Rule(
 class StoredStates:
     """The vectors of each layer for all words of some sentences, or for some texts, which `hidden_states` returns.
 
-    Args:
-        rows: Dict from names of layers to `StoredRows`.
-        counts: List of integers. Number of words of each sentence, or 1 for each text.
-        layout: `Layout` of the words. Defaults to `None`, for texts.
-
     Attributes:
         names: List of strings. The layers from the lowest: `"embeddings"`, each block, and `"output"` if the encoder's
             output is not that of its last block.
         widths: Dict from names to integers, the number of dimensions.
         starts: Integer array `[sentences + 1]`. Position of the first word of each sentence among all words.
         whole: Boolean array `[sentences]`. Whether the encoder has read the sentence as one row.
-
-    Example:
-    ```python
-    vectors = keras_transfer.checkpoints.WordVectors(["good", "bad", "film"], np.eye(3))
-    encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
-    preprocessor = keras_transfer.text.WordPreprocessor(vectors.words)
-    states = keras_transfer.analysis.hidden_states(encoder, [["good", "film"], ["bad"]], preprocessor=preprocessor)
-    states.flat([0, 2])["embeddings"]  # the vectors of "good" and "bad"
-    ```
     """
 
     def __init__(self, rows: dict[str, StoredRows], counts: Any, layout: Layout | None = None):

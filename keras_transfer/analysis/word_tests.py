@@ -186,7 +186,7 @@ def neighbors(
         position: Integer. Position of the word in it.
         sentences: List of lists of words, in which neighbors are looked for.
         k: Integer. Number of neighbors. Defaults to `10`.
-        **options: Arguments of `hidden_states`, such as `layers=["block_3"]`, of which the last one counts, or the
+        **options: Arguments of `hidden_states`, such as `layers=["block_3"]`, of which the highest counts, or the
             `preprocessor` of an encoder.
 
     Returns:

@@ -180,7 +180,7 @@ class ScalingCurve(Result):
         scores = [row["score"] for row in self.rows]
         widths = [0.0 if row["high"] is None else row["high"] - row["score"] for row in self.rows]
         axes.errorbar(sizes, scores, widths, fmt="o", capsize=3, color=BLUE)
-        axes.set(xscale="log", xlabel="training examples", ylabel="score")
+        axes.set(xscale="log", xlabel="size", ylabel="score")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
         axes.grid(alpha=0.3)

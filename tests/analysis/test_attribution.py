@@ -404,6 +404,12 @@ def diverged():
     return model
 
 
+def quantized():
+    model = tiny.of_vectors()
+    model.quantize("int8")
+    return model
+
+
 def tagger(**options):
     return TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=["N", "V"], **options)
 
@@ -415,6 +421,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attribute(tiny.of_vectors(), TEXTS, target=7), "a number from 0 to 1 ... target=7, row=0"),
     (lambda: attribute(tiny.of_vectors(), TEXTS, target=[0]), "one target for all rows ... rows=2, targets=1"),
     (lambda: attribute(tiny.of_vectors(), TEXTS, layer=3), "from 0 to 0 ... layer=3"),
+    (lambda: attribute(quantized(), TEXTS), "Use 'occlusion' or 'erasure' ... 'integrated_gradients'"),
+    (
+        lambda: attribute(tiny.of_vectors(), TEXTS, method="occlusion", baseline="zero"),
+        "`baseline='zero'` is for integrated gradients ... method='occlusion'",
+    ),
     (lambda: attribute(tiny.of_vectors(), TEXTS, baseline="mask"), "no mask token ... baseline='mask'"),
     (lambda: attribute(tiny.classifier(siamese=True), (["a"], ["b"])), "Use `erasure` ... siamese=True"),
     (lambda: attribute(tagger(), [["a"]]), "the position of a word ... target=None"),

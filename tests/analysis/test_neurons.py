@@ -56,8 +56,10 @@ def test_the_neurons_that_say_the_label_come_first():
 
 def test_neurons_are_ordered_by_the_share_of_the_weights_of_a_label():
     kernel = np.array([[0.0, 6.0], [-5.0, 1.0], [3.0, 1.0], [2.0, 2.0]])
-    # Shares up to each neuron: 0.5, 0.8, 1.0 of the first label without neuron 0, and 0.6, 0.8, 0.9, 1.0 of the second.
-    assert _by_share(kernel).tolist() == [1, 0, 2, 3]
+    # Shares before neurons 0 to 3: 1.0, 0, 0.5, 0.8 of the first label, and 0, 0.8, 0.9, 0.6 of the second.
+    assert _by_share(kernel).tolist() == [0, 1, 2, 3]
+    kernel = np.array([[0.0, 2.0], [0.0, 2.0], [9.0, 1.0], [1.0, 2.0]])  # Neuron 2 has 90% of a label alone.
+    assert _by_share(kernel).tolist() == [2, 0, 1, 3]
 
 
 def test_texts_are_ranked_by_the_pooled_vectors_of_a_task():

@@ -21,7 +21,7 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
     """Returns how likely sentences are under a language model.
 
     - `CausalLM`: the sum of the log-likelihoods of all tokens. The first one is predicted from a token in front of the
-      text, as in the Language Model Evaluation Harness (`prefix="auto"` of `score`).
+      text, as in the Language Model Evaluation Harness (`prefix="auto"` of `score`), if the vocabulary has one.
     - `MaskedLM`: the pseudo-log-likelihood. Each token is masked alone and predicted from all others.
     - `BidirectionalLM`: the sum of the log-likelihoods of both directions.
 

@@ -217,8 +217,8 @@ def perturbation_curve(
 ) -> Result:
     """Returns the accuracy of a model on texts with more and more changes.
 
-    The words of a tagger count one by one. Answers to questions count by SQuAD's exact match, and only the questions
-    have typing errors.
+    The words of a tagger count one by one, as if they were independent. Answers to questions count by SQuAD's exact
+    match, and only the questions have typing errors.
 
     Args:
         model: `TextClassifier`, `TokenClassifier` or `SpanExtractor`, or a function from `x` to a list of answers.

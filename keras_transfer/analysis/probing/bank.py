@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.analysis.stored_states import StoredStates, blocks
+from keras_transfer.core.expect import expect
 
 FEWEST_STEPS = 400  # Of a training run. On few rows, an epoch has few steps.
 FEWEST_BATCHES = 8  # Of an epoch.
@@ -233,6 +234,8 @@ def train(bank, items, validation, statistics, seeds, *, epochs, batch_size, lea
             step()
         if epoch in checks:
             losses = answers(bank, validation, most)["loss"].mean(axis=0)
+            rule = "The losses must be finite. Lower `learning_rate`, unless the vectors of the model are not finite."
+            expect(np.isfinite(losses).all(), rule, losses=losses.mean(axis=1).tolist())
             better, best = losses < best, np.minimum(losses, best)
             for place, (layer, variable, axis) in enumerate(variables):
                 improved = better[layer].reshape([-1 if i == axis else 1 for i in range(len(variable.shape))])

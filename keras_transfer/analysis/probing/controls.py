@@ -71,7 +71,8 @@ def code_steps(items, options):
 
 def frequent_labels(items, asked):
     """Returns the labels [asked, ...] that the key of each item has most often among others, or that all have."""
-    labels, counts = [*map(tuple, items.labels.tolist())], defaultdict(Counter)
+    real = items.labels if items.of_spans else items.labels[:, :1]  # The others are of control tasks, or equal.
+    labels, counts = [*map(tuple, real.tolist())], defaultdict(Counter)
     for key, label in zip(items.keys.tolist(), labels):
         counts[key][label] += 1
     [(other, _)] = Counter(labels).most_common(1)

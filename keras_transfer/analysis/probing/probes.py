@@ -56,10 +56,11 @@ class Probe:
     - `"random_weights"`: the same architecture with initial weights, on 2,000 training sentences and 1,000 others.
     - `"word_types"`: the most frequent label of each word, without a model.
 
-    A last probe reads a learned weighted mean of all layers, if they have one width: the mix, whose weights show where
-    the property is. All probes are trained together, as one Keras model that reads each batch once, and each is what it
-    would be alone. Vectors are scaled to mean 0 and variance 1 in each dimension, which a linear probe can undo, so
-    that one learning rate fits all encoders. The seeds differ in initial weights and in the control task.
+    Vectors are scaled to mean 0 and variance 1 in each dimension, which a linear probe can undo, so that one learning
+    rate fits all encoders. A last probe reads a learned weighted mean of all layers after this scaling, if they have
+    one width: the mix, whose weights show where the property is. All probes are trained together, as one Keras model
+    that reads each batch once, and each is what it would be alone. The seeds differ in initial weights and in the
+    control task.
 
     Args:
         kind: String, `"token"` for labels of words, `"sentence"` for labels of texts, or `"edge"` for labels of spans
@@ -124,7 +125,8 @@ class Probe:
     ) -> LayerSweep:
         """Trains the probes of all layers, and returns their scores.
 
-        The hidden states are computed once and stored. Only classes that occur in the training data can be answered.
+        The hidden states are computed once and stored. Only classes of the training data, or for spans of all parts,
+        can be answered.
 
         Args:
             model: A task, or an encoder.

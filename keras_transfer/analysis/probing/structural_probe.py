@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_tree, tree_depths, tree_distances
 from keras_transfer.analysis.result import Result
-from keras_transfer.analysis.significance import resampled_means, spearman
+from keras_transfer.analysis.significance import bootstrap_interval, spearman
 from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
@@ -269,7 +269,7 @@ class StructuralSweep(Result):
         found = [of_sentence(sentence) for sentence in range(len(predictions))]
         right, totals = (np.array(each) for each in zip(*((own, total) for own, total in found if total)))
         shares, right = right.sum(axis=0) / totals.sum(), right[:, -len(layers) :]
-        low, high = np.quantile(resampled_means(right, weights=totals), [0.025, 0.975], axis=-1)
+        low, high = bootstrap_interval(right, weights=totals)
         self.by_length = self._correlations()
         inside = [values for length, values in self.by_length.items() if length in _LENGTHS]
         correlations = np.mean(inside, axis=0) if inside else np.full(len(layers), np.nan)

@@ -21,31 +21,15 @@ _SCORES = Rule(
 class LayerSweep(Result):
     """The scores of the probes of all layers, which `Probe.sweep` returns.
 
-    Args:
+    Attributes:
         layers: List of strings. Names of the layers, from the lowest, and perhaps `"mix"`.
         classes: List of strings. Names of the classes.
-        items: What was asked.
-        found: Dict of the hits and claims of the probes.
-        seeds: Integer. Number of probes of each layer. Those that follow are of the control task.
-        part: String. The part of the data, `"test"` or `"validation"`.
-
-    Attributes:
         rows: List of dicts, one for each layer: `score` (accuracy, or micro F1 of spans), `low` and `high` (its 95%
             interval over sentences), `seeds_std` (the standard deviation over seeds), and with the controls `control`
             and `selectivity`; `bits` and `compression`; `subset`, `random` (both scores on a part of the data), `gain`,
             `gain_low` and `gain_high` (their difference and its interval).
         mix: Float array `[seeds, layers]`. The fraction of each layer in the mix, or `None`.
         word_types: Float. Score of the most frequent label of each word or text, or `None`.
-
-    Example:
-    ```python
-    vectors = keras_transfer.checkpoints.WordVectors(["cat", "dog", "runs", "sits"], np.eye(4))
-    encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
-    data = [["cat", "runs"], ["dog", "sits"]] * 5, [["NOUN", "VERB"]] * 10
-    probe = keras_transfer.analysis.Probe(epochs=2, seeds=1, controls=())
-    sweep = probe.sweep(encoder, data, preprocessor=keras_transfer.text.WordPreprocessor(vectors.words))
-    sweep.best, sweep.rows[0]["score"]
-    ```
     """
 
     title, index = "Probes", ("layer",)
@@ -230,7 +214,8 @@ def probe_correlation(sweeps: Mapping, scores: Mapping) -> Result:
     expect(set(sweeps) == set(scores), "Both must have the same names.", sweeps=list(sweeps), scores=list(scores))
     rows: list[dict] = []
     for name, each in sweeps.items():
-        best = max(row["score"] for row in each.rows) if isinstance(each, LayerSweep) else float(each)
+        scores_of = {row["layer"]: row["score"] for row in each.rows} if isinstance(each, LayerSweep) else {}
+        best = scores_of[each.best] if scores_of else float(each)
         rows.append({"encoder": name, "probe": best, "task": float(scores[name])})
     first, second = (np.array([row[name] for row in rows]) for name in ("probe", "task"))
     correlation, random, count = spearman(first, second), np.random.default_rng(0), len(rows)

@@ -270,6 +270,13 @@ def test_probes_are_correlated_with_a_task_over_encoders():
     # Of the 24 orders, 1 has the correlation 1, 3 have 0.8, and as many have -1 and -0.8.
     assert found.p == pytest.approx(8 / 24) and found.low <= 0.8 <= found.high
     assert "0.80" in str(found) and len(found.to_frame()) == 4
+    encoder, preprocessor, sentences, tags = corpus(10)
+    sweep = Probe(epochs=1, seeds=1, controls=()).sweep(
+        encoder, (sentences, tags), preprocessor=preprocessor, verbose=0
+    )
+    sweep.rows.append({"layer": "mix", "score": 2.0})  # It is no layer.
+    found = probe_correlation({**probes, "a": sweep}, {"a": 1, "b": 3, "c": 2, "d": 4})
+    assert found.rows[0]["probe"] == sweep.rows[0]["score"] <= 1
 
 
 def test_a_label_that_is_missing_from_training_is_an_error_of_the_probe():
@@ -281,6 +288,21 @@ def test_a_label_that_is_missing_from_training_is_an_error_of_the_probe():
     assert found.rows[0]["score"] == pytest.approx(0.8, abs=1e-6)
     assert "10 labels are missing from the training data" in str(found)
     assert found.word_types == pytest.approx(0.8)
+
+
+def test_an_unknown_word_has_the_most_frequent_label_and_not_that_of_the_most_frequent_word(eagerly):
+    encoder, preprocessor, *_ = corpus(2)
+    data = [["w0", "w0", "w1"], ["w0", "w2", "w3", "w4"]], [["x", "x", "y"], ["x", "y", "y", "y"]]
+    probe = Probe(epochs=1, seeds=1, controls=["selectivity", "word_types"])
+    found = probe.sweep(encoder, data, data, ([["w0", "w5"]], [["x", "y"]]), preprocessor=preprocessor, verbose=0)
+    assert found.word_types == 1.0
+
+
+def test_vectors_that_are_not_finite_are_an_error(eagerly):
+    encoder, preprocessor, sentences, tags = corpus(10)
+    encoder.weights[0].assign(np.full(encoder.weights[0].shape, np.nan))
+    with pytest.raises(ValueError, match="must be finite"):
+        Probe(epochs=1, seeds=1, controls=()).sweep(encoder, (sentences, tags), preprocessor=preprocessor, verbose=0)
 
 
 def test_control_labels_are_as_frequent_as_real_ones():
