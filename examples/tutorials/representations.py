@@ -45,8 +45,8 @@ sweep.plot()
 #
 # The parts of speech are easiest to read in `block_1`: 93%. That alone would prove little, hence the other columns:
 #
-# - The most frequent tag of each word, below the table, needs no model and has 72%. Only what is above it can come from
-#   the context.
+# - The most frequent tag of each word, below the table, needs no model and has 79%. What is above it comes from the
+#   likeness of words, since the embeddings know no context and have 87%, or from the context, in the layers above.
 # - `random`: the same encoder with random weights has 65%, less than the words alone. The `gain` is what pretraining
 #   gave.
 # - `control`: with a random tag for each word, which a probe can only remember, it has 42% to 64%. The difference is
