@@ -149,7 +149,7 @@ class ProbeBank(keras.Model):
         return member_product(ops.relu(found), probe["upper_kernel"]) + probe["upper_bias"]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        weights = x["weights"][:, None, None]
+        weights = ops.convert_to_tensor(x["weights"])[:, None, None]
         return ops.sum(ops.sum(y_pred["loss"] * weights, axis=0) / ops.maximum(ops.sum(weights), 1.0))
 
     def members_of(self, layer):

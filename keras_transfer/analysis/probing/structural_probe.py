@@ -235,7 +235,7 @@ class SquaredLengths(keras.layers.Layer):
 
 def sentence_errors(gold, predicted):
     """Returns the mean absolute error of each probe in each sentence, `[batch, layers]`; gold padding is -1."""
-    gold = ops.convert_to_tensor(gold)[:, None]
+    gold, predicted = ops.convert_to_tensor(gold)[:, None], ops.convert_to_tensor(predicted)
     used, axes = ops.cast(gold >= 0, "float32"), tuple(range(2, len(gold.shape)))
     return ops.sum(ops.abs(predicted - gold) * used, axis=axes) / ops.sum(used, axis=axes)
 

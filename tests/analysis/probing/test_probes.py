@@ -221,6 +221,7 @@ def test_an_edge_probe_is_that_of_jiant_1(sides, monkeypatch):
     sizes = [values.size for name, values in weights.items() if name.endswith(("weight", "bias"))]
     assert bank.count_params() - 2 * dim == sum(sizes) - sides  # The bias of an attention changes nothing.
     found, inputs = answers(bank, items, count), items.read(np.arange(count), np.ones(count))
+    inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
     logits = keras.ops.convert_to_numpy(bank.logits(inputs))
     np.testing.assert_allclose(logits[:, 0, 0], weights["logits"], atol=1e-5)
     assert found["loss"].mean() == pytest.approx(float(weights["loss"]), abs=1e-5)
