@@ -9,7 +9,9 @@ than the first in all seeds, with the interval of the difference.
 
 import argparse
 import os
-import pathlib
+
+from benchmarks.analysis.subjects import texts_of
+from benchmarks.seeds import shown
 
 
 def main(arguments=None):
@@ -23,30 +25,24 @@ def main(arguments=None):
     add("--epochs", type=int, default=2)
     add("--rate", type=float, default=1e-4)
     args = parser.parse_args(arguments)
-    from keras_transfer.analysis import mean_interval
-
     for task in args.tasks:
         runs = [moved(task, seed, args) for seed in range(args.seeds)]
         accuracies = [accuracy for accuracy, _ in runs]
-        print(f"\n{task}: accuracy {shown(*mean_interval(accuracies))}\n")
+        print(f"\n{task}: accuracy {shown(accuracies, digits=4)}\n")
         print("| group | weights | states |\n| --- | ---: | ---: |")
         groups = [row["group"] for row in runs[0][1] if row["states"] is not None]
         for name in groups:
             columns = [[value(rows, name, key) for _, rows in runs] for key in ("weights", "states")]
-            print(f"| {name} | {' | '.join(shown(*mean_interval(column)) for column in columns)} |", flush=True)
+            print(f"| {name} | {' | '.join(shown(column, digits=4) for column in columns)} |", flush=True)
         blocks = [name for name in groups if name.startswith("block_")]
         for key in ("weights", "states"):
             differences = [value(rows, blocks[-1], key) - value(rows, blocks[0], key) for _, rows in runs]
             most = "in all seeds" if min(differences) > 0 else "not in all seeds"
-            print(f"{key}: {blocks[-1]} moved more than {blocks[0]} {most}, by {shown(*mean_interval(differences))}")
+            print(f"{key}: {blocks[-1]} moved more than {blocks[0]} {most}, by {shown(differences, digits=4)}")
 
 
 def value(rows, group, key):
     return next(row[key] for row in rows if row["group"] == group)
-
-
-def shown(mean, half):
-    return f"{mean:.4f}" + ("" if half is None else f" ± {half:.4f}")
 
 
 def moved(task, seed, args):
@@ -55,15 +51,8 @@ def moved(task, seed, args):
 
     import keras_transfer as kt
 
-    folder = pathlib.Path(args.data_dir)
-    if task == "trec6":
-        data = kt.datasets.load_trec6(folder / "trec6")
-        train, test = data.train, data.test
-    else:
-        data = kt.datasets.load_glue(folder / "glue", "SST-2")
-        train, test = data.train, data.validation
+    names, train, test = texts_of(args.data_dir, task)
     keras.utils.set_random_seed(seed)
-    names = data.label_names
     before, after = (kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=names) for _ in range(2))
     after.compile(kt.optimizers.FusedAdamW(args.rate))
     after.fit(train.texts[: args.rows], train.labels[: args.rows], epochs=args.epochs, batch_size=32, verbose=2)

@@ -9,8 +9,8 @@ from keras import ops
 
 from keras_transfer.adaptation.fisher import apply_to_examples
 from keras_transfer.core.expect import FLAG, RATE, Rule, expect, expects, instance_of, integer, list_of, optional
-from keras_transfer.encoders import TransformerStack, by_path, is_quantized
-from keras_transfer.layers import DisentangledAttention, MultiHeadAttention
+from keras_transfer.encoders import Encoder, by_path, is_quantized
+from keras_transfer.layers import DisentangledAttention, MultiHeadAttention, TransformerBlock
 from keras_transfer.tasks import Task
 
 _TASK = instance_of(Task, "a task, such as a `TextClassifier`")
@@ -170,9 +170,10 @@ def prune(
     layers = list(range(len(blocks)) if layers is None else layers)
     expect(max(layers) < len(blocks), f"`layers` must be blocks from 0 to {len(blocks) - 1}.", layers=layers)
     kinds, encoder = {type(block.attention) for block in blocks}, task.encoder
-    plain = kinds <= {MultiHeadAttention, DisentangledAttention} and not hasattr(encoder.block_inputs, "num_heads")
+    block_inputs = getattr(encoder, "block_inputs", None)
+    plain = kinds <= {MultiHeadAttention, DisentangledAttention} and not hasattr(block_inputs, "num_heads")
     rule = f"The heads of a `{type(encoder).__name__}` have further weights. Prune its neurons or layers instead."
-    expect(plain or not heads, rule, attention=[kind.__name__ for kind in kinds], block_inputs=encoder.block_inputs)
+    expect(plain or not heads, rule, attention=[kind.__name__ for kind in kinds], block_inputs=block_inputs)
 
     counts = [block.attention.num_heads for block in blocks], [block.feed_forward.intermediate_dim for block in blocks]
     scores = importance or (None, None)
@@ -221,10 +222,10 @@ def remade(task, config, value_of, layers=None):
 
 def blocks_of(task):
     """Returns the blocks of a task whose parts can be left out."""
-    encoder = task.encoder
-    blocks = encoder.blocks if isinstance(encoder, TransformerStack) and "num_layers" in encoder.settings else []
-    rule = "The task must have one Transformer of `keras_transfer.encoders` with different blocks."
-    expect(blocks and len(set(blocks)) == len(blocks), rule, encoder=encoder)
+    encoder, blocks = task.encoder, list(getattr(task.encoder, "blocks", ()))
+    rule = "The task must have one encoder-only Transformer of `keras_transfer.encoders` with different blocks."
+    is_ours = isinstance(encoder, Encoder) and all(isinstance(block, TransformerBlock) for block in blocks)
+    expect(is_ours and len(set(blocks)) == encoder.settings.get("num_layers"), rule, encoder=encoder)
     rule = "The task must be without adapters, a second encoder, a `scalar_mix` and quantized weights."
     others = [name for name in ("scalar_mix", *task.saved_apart) if getattr(task, name) is not None]
     expect(not (others or encoder.adapters or is_quantized(task)), rule, adapters=[*encoder.adapters], others=others)

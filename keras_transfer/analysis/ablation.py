@@ -86,7 +86,8 @@ def ablate(
     """Returns what a task loses without each of its attention heads, feed-forward neurons or layers, one at a time.
 
     The task predicts the texts once for each part, whose rows of the output kernel are 0 meanwhile. Parts that do the
-    same may replace each other, so that the loss without two is not the sum of both losses.
+    same may replace each other, so that the loss without two is not the sum of both losses. Zeros are unlike anything
+    that the model has seen. Means break less of what the part does for every text alike.
     `adaptation.head_importance` estimates the importance of all heads and neurons in a single pass.
 
     Args:
@@ -95,8 +96,9 @@ def ablate(
         y: Their labels, as for `fit`. Defaults to `None`, for a `metric` that needs none.
         part: String. `"heads"`, `"neurons"` or `"layers"`. Without a layer, its vectors are those below. In encoders
             that normalize after each sublayer, such as BERT, the norms of the layer remain. Defaults to `"heads"`.
-        by: String. What takes the place of a part: `"zero"`, or `"mean"` for the mean output of a head over all tokens
-            of the texts. Defaults to `"zero"`.
+        by: String. What takes the place of the output of a part: `"zero"`, or `"mean"` for its mean over all tokens of
+            the texts. For a layer, these are the outputs of its attention and of its feed-forward network. Defaults to
+            `"zero"`.
         which: Dict from layers to lists of heads or neurons, or a list of layers, all numbered from 0. Required for
             neurons. Defaults to `None`, all.
         metric: `"log_likelihood"`, the logarithm of the probability that a classifier gives to the label; or a function
@@ -112,8 +114,8 @@ def ablate(
 
     Raises:
         ValueError: If `x` is not in memory or differs from `y` in length, if the task has another encoder, shared
-            blocks, adapters or quantized weights, if there is no such part, if it has no mean, or if the task needs
-            labels or a `metric`.
+            blocks, adapters or quantized weights, if there is no such part, if it has no bias for a mean, or if the
+            task needs labels or a `metric`.
 
     Example:
     ```python
@@ -126,7 +128,6 @@ def ablate(
     """
     blocks, index = blocks_of(task), _PARTS[part]
     expect(task.reader.accepts(x), "`x` must be texts or sentences in memory.", x=type(x).__name__)
-    expect(by == "zero" or part == "heads", 'Only heads have a mean. Use `by="zero"`.', part=part, by=by)
     places = _places(blocks, part, which)
     columns = task.reader.columns(x)
     total, y = count_rows(columns), y if y is None or isinstance(y, (list, dict, tuple)) else np.asarray(y)
@@ -140,7 +141,7 @@ def ablate(
         fits = is_classifier or (isinstance(task, TokenClassifier) and metric is None)
         expect(y is not None and fits, rule, task=type(task).__name__, metric=metric, y=type(y).__name__)
         metric = functools.partial(_scores, in_logs=metric is not None)
-    means = _mean_heads(task, x) if by == "mean" else [None] * len(blocks)
+    means = _means(task, x, part) if by == "mean" else [(None, None)] * len(blocks)
 
     def score():
         values = np.asarray(metric(task, x, y), "float64")
@@ -184,44 +185,55 @@ def _places(blocks, part, which):
     return found
 
 
+def _outputs(block, part):
+    """Returns the dense layers whose kernels have a row for each output of the heads or neurons of a block, or both."""
+    found = {"heads": block.attention.output_dense, "neurons": block.feed_forward.outer}
+    return list(found.values()) if part == "layers" else [found[part]]
+
+
 @contextlib.contextmanager
 def _without(block, part, own, means):
-    """A context in which a block does not have a head or neuron, or changes nothing. Its weights are put back."""
-    attention, outer = block.attention.output_dense, block.feed_forward.outer
-    weights = {"heads": attention.weights, "neurons": [outer.kernel], "layers": [*attention.weights, *outer.weights]}
-    before = [ops.convert_to_numpy(weight).copy() for weight in weights[part]]
-    after = [np.zeros_like(value) if part == "layers" else value.copy() for value in before]
-    if part != "layers":
-        size = block.attention.head_dim if part == "heads" else 1
-        rows = slice(own * size, (own + 1) * size)
-        after[0][rows] = 0
-    if means is not None:
-        after[1] += (means[rows] @ before[0][rows].astype("float64")).astype(after[1].dtype)
+    """A context in which a block does not have a head, a neuron or any of them. Its weights are put back."""
+    layers, size = _outputs(block, part), block.attention.head_dim if part == "heads" else 1
+    rows = slice(None) if part == "layers" else slice(own * size, (own + 1) * size)
+    before = [[value.copy() for value in layer.get_weights()] for layer in layers]
     try:
-        for weight, value in zip(weights[part], after):
-            weight.assign(value)
+        for layer, mean, (kernel, *biases) in zip(layers, means, before):
+            rest = kernel.copy()
+            rest[rows] = 0
+            if mean is not None:
+                biases = [biases[0] + (mean[rows] @ kernel[rows].astype("float64")).astype(biases[0].dtype)]
+            elif part == "layers":
+                biases = [np.zeros_like(bias) for bias in biases]
+            layer.set_weights([rest, *biases])
         yield
     finally:
-        for weight, value in zip(weights[part], before):
-            weight.assign(value)
+        for layer, values in zip(layers, before):
+            layer.set_weights(values)
 
 
-def _mean_heads(task, x):
-    """Returns the mean outputs of the heads of each block over the tokens of texts, as arrays `[heads * head_dim]`."""
-    rule = 'The attention has no biases, to which means could be added. Use `by="zero"`.'
-    biases = [block.attention.output_dense.use_bias for block in task.encoder.blocks]
+def _means(task, x, part):
+    """Returns the means over the tokens of texts of what the layers of `_outputs` read, a list for each block."""
+    rule = f'The {part} have no biases, to which means could be added. Use `by="zero"`.'
+    biases = [layer.use_bias for block in task.encoder.blocks for layer in _outputs(block, part)]
     expect(all(biases), rule, use_bias=biases)
     inputs = inputs_of(task, x)
     rule = '`by="mean"` requires a task that encodes a text, a sentence or a pair. Use `by="zero"`.'
     expect(set(task.encoder.input) <= set(inputs), rule, inputs=list(inputs))
-    sums: list[Any] = [0] * len(task.encoder.blocks)
+    sums = []
     for start in range(0, len(inputs["padding_mask"]), _ROWS):
         batch = {name: ops.convert_to_tensor(values[start : start + _ROWS]) for name, values in inputs.items()}
-        heads: list = []
-        task.encoder.attention_weights(select_inputs(batch, task.encoder.input), heads)
-        mask = ops.convert_to_numpy(batch["padding_mask"]) != 0
-        sums = [total + ops.convert_to_numpy(own)[mask].sum(axis=0, dtype="float64") for total, own in zip(sums, heads)]
-    return [total / (inputs["padding_mask"] != 0).sum() for total in sums]
+        real = inputs["padding_mask"][start : start + _ROWS].ravel() != 0
+        found: dict = {"heads": [], "neurons": []}
+        task.encoder.attention_weights(select_inputs(batch, task.encoder.input), **found)
+        read = zip(*(own for kind, own in found.items() if part in (kind, "layers")))
+        sums.append([[_sum(values, real) for values in own] for own in read])
+    return keras.tree.map_structure(lambda *own: sum(own) / (inputs["padding_mask"] != 0).sum(), *sums)
+
+
+def _sum(values, real):
+    """Returns the sum of the vectors of real tokens."""
+    return ops.convert_to_numpy(values).reshape(len(real), -1)[real].sum(axis=0, dtype="float64")
 
 
 def _scores(task, x, y, in_logs=False):

@@ -9,7 +9,7 @@ import numpy as np
 from keras_transfer.analysis.scores import softmax
 from keras_transfer.core.expect import expect
 from keras_transfer.data import real_lengths, windows_in_memory
-from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TokenClassifier, input_names
+from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TokenClassifier, check_rows, input_names
 from keras_transfer.text import TokenPreprocessor, WordLevelPreprocessor, WordPreprocessor, character_offsets
 
 
@@ -210,9 +210,11 @@ def _about_continuations(task, x, target):
     texts, continuations = _texts_of(task, x, target)
     start = [preprocessor.token_to_id(token) for token in preprocessor.packing.start]
     wholes = preprocessor.tokenize([f"{text}{more}" for text, more in zip(texts, continuations)]).to_list()
+    wholes = [[*start, *whole] for whole in wholes]
+    check_rows(task, [np.array(whole, "int32") for whole in wholes], "text with its continuation")
     rows, chosen = [], []
     for prompt, whole in zip(preprocessor.tokenize(texts).to_list(), wholes):
-        whole, prompt = [*start, *whole], [*start, *prompt]
+        prompt = [*start, *prompt]
         known = next((i for i, (a, b) in enumerate(zip(prompt, whole)) if a != b), min(len(prompt), len(whole)))
         for place in range(max(known, 1), len(whole)):
             rows.append(whole[:place])

@@ -136,13 +136,14 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
     return outputs, hidden_states
 
 
-def run_and_record(layers, inputs, heads=None, **options):
+def run_and_record(layers, inputs, heads=None, neurons=None, **options):
     """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists.
 
-    The outputs of the heads of each block are appended to the list `heads`.
+    What each block's heads and neurons return is appended to the lists `heads` and `neurons`.
     """
     own, cross, heads = [], [], [] if heads is None else heads
     options["record"] = lambda weights, outputs: (own.append(weights), heads.append(outputs))
+    options["record_neurons"] = None if neurons is None else neurons.append
     if layers.blocks[0].cross_attention is not None:
         options["record_cross"] = lambda weights, _: cross.append(weights)
     run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **options)
@@ -368,19 +369,20 @@ class TransformerStack(Encoder):
         """
         return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip(), attention_mask)
 
-    def attention_weights(self, inputs: Mapping, heads: list | None = None) -> dict:
+    def attention_weights(self, inputs: Mapping, heads: list | None = None, neurons: list | None = None) -> dict:
         """Returns the weights of attention; see `Encoder.attention_weights`.
 
         Args:
             inputs: Dict of tensors, one for each input of the encoder.
             heads: List to which the outputs of the heads of each block are appended, tensors `[batch, length, heads *
                 head_dim]`. Defaults to `None`.
+            neurons: The same for the neurons, tensors `[batch * length, intermediate_dim]`. Defaults to `None`.
 
         Returns:
             A dict with the key `encoder`.
         """
         options = {"attention_mask": inputs["attention_mask"]} if "attention_mask" in self.input else {}
-        return {"encoder": run_and_record(self, inputs, heads, **options)[0]}
+        return {"encoder": run_and_record(self, inputs, heads, neurons, **options)[0]}
 
     # === Decoding with a cache ===
 

@@ -30,6 +30,7 @@ from keras_transfer.tasks.card_facts import facts_of
 from keras_transfer.tasks.causal_lm import causal_head, check_causal
 from keras_transfer.tasks.class_labels import check_class_labels, check_multi_hot
 from keras_transfer.tasks.heads import encode_parts
+from keras_transfer.tasks.id_rows import check_rows
 from keras_transfer.tasks.pooled_task import SiameseReader
 from keras_transfer.tasks.reader import check_kind, input_names, kind_of
 from keras_transfer.tasks.saved import config_of_tasks, config_with_adapters, tasks_from_config

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.adaptation import Importance, LoRA, add_adapters, freeze, head_importance, prune, trim_vocabulary
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import AlbertEncoder, DebertaV2Encoder, ModernBertEncoder, MPNetEncoder
+from keras_transfer.encoders import AlbertEncoder, DebertaV2Encoder, ModernBertEncoder, MPNetEncoder, XLNetEncoder
 from keras_transfer.serving import export
 from keras_transfer.tasks import MaskedLM, TextClassifier, TextRegressor, TokenClassifier
 from tests.errors import check_errors
@@ -212,6 +212,10 @@ def frozen():
     return model
 
 
+def xlnet(*args, max_sequence_length, **sizes):
+    return XLNetEncoder(*args, **sizes)
+
+
 made = functools.cache(classifier)  # A task for all mistakes, which change none.
 
 test_what_cannot_be_cut_is_an_error = check_errors(
@@ -227,6 +231,7 @@ test_what_cannot_be_cut_is_an_error = check_errors(
     ),
     (lambda: prune(adapted(), heads={0: [0]}), "must be without adapters"),
     (lambda: prune(classifier(encoder=MPNetEncoder), heads={0: [0]}), "The heads of a `MPNetEncoder` have further"),
+    (lambda: prune(classifier(encoder=xlnet), heads={0: [0]}), "The heads of a `XLNetEncoder` have further"),
     (lambda: prune(classifier(encoder=AlbertEncoder), heads={0: [0]}), "with different blocks"),
     (lambda: head_importance(frozen(), TEXTS, LABELS), "The blocks must train. Call `adaptation.unfreeze(task)` first"),
 )

@@ -9,8 +9,16 @@ from keras import ops
 
 from keras_transfer.adaptation import LoRA, add_adapters, prune
 from keras_transfer.analysis import ablate
-from keras_transfer.analysis.ablation import _mean_heads
-from keras_transfer.encoders import AlbertEncoder, GPT2Encoder, ModernBertEncoder, TransformerEncoder
+from keras_transfer.analysis.ablation import _means
+from keras_transfer.encoders import (
+    T5,
+    AlbertEncoder,
+    AWDLSTMEncoder,
+    GPT2Encoder,
+    ModernBertEncoder,
+    TransformerEncoder,
+    XLNetEncoder,
+)
 from keras_transfer.tasks import CausalLM, TextClassifier, TextRegressor, TokenClassifier
 from tests.errors import check_errors
 from tests.tasks import tiny
@@ -76,10 +84,45 @@ def test_the_mean_of_a_head_over_all_tokens_takes_its_place(eagerly):
     np.testing.assert_allclose(found, model.predict(TEXTS, verbose=0), atol=1e-5)
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("part", ["neurons", "layers"])
+def test_the_mean_of_a_neuron_or_of_a_layer_over_all_tokens_takes_its_place(part, eagerly):
+    model, block = classifier(), 1
+    inputs = tiny.ids_of(model, TEXTS)
+    real = ops.convert_to_numpy(inputs["padding_mask"]) == 1
+    state = keras.Model(model.encoder.input, model.encoder.hidden_states[block])(inputs)
+    layer = model.encoder.blocks[block]
+    attended = layer.attention(state, padding_mask=inputs["padding_mask"])
+    inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
+    neurons = keras.activations.gelu(inner(layer.attention_norm(state + attended)), approximate=False)
+    if part == "neurons":
+        _, found = logits_of(model, part=part, by="mean", which={block: [5]})
+        kernel, bias = outer.get_weights()
+        bias = bias + ops.convert_to_numpy(neurons)[real].mean(axis=0)[5] * kernel[5]
+        outer.set_weights([np.where(np.arange(8)[:, None] == 5, 0, kernel), bias])
+    else:
+        _, found = logits_of(model, part=part, by="mean", which=[block])
+        for dense, outputs in ((layer.attention.output_dense, attended), (outer, outer(neurons))):
+            mean = ops.convert_to_numpy(outputs)[real].mean(axis=0)
+            dense.set_weights([0 * dense.get_weights()[0], mean])
+    np.testing.assert_allclose(found, model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+@pytest.mark.core
+def test_an_xlnet_without_a_neuron_or_a_layer_is_the_pruned_one(eagerly):
+    model = classifier(encoder=lambda *args, max_sequence_length, **sizes: XLNetEncoder(*args, **sizes))
+    _, found = logits_of(model, part="neurons", which={1: [5]})
+    np.testing.assert_allclose(found, eager(prune(model, neurons={1: [5]})), atol=1e-6)
+    assert [own.shape for [own] in _means(model, TEXTS, "neurons")] == [(8,), (8,)]
+    inputs, lower = tiny.ids_of(model, TEXTS), prune(model, layers=[0]).encoder
+    state = keras.Model(model.encoder.input, model.encoder.hidden_states[1])(inputs)
+    np.testing.assert_allclose(*map(ops.convert_to_numpy, (lower(inputs)["sequence_output"], state)), atol=1e-6)
+
+
 def test_heads_have_the_same_means_over_sentences_as_over_texts(eagerly):
     tagger, sentences = classifier(TokenClassifier, label_names=["A", "B"]), [text.split() for text in TEXTS]
-    means = _mean_heads(TextClassifier(tagger.encoder, tiny.preprocessor(), num_classes=2), TEXTS)
-    np.testing.assert_allclose(_mean_heads(tagger, sentences), means, atol=1e-6)
+    means = _means(TextClassifier(tagger.encoder, tiny.preprocessor(), num_classes=2), TEXTS, "heads")
+    np.testing.assert_allclose(_means(tagger, sentences, "heads"), means, atol=1e-6)
     found = ablate(tagger, sentences, [["A"] * len(words) for words in sentences], by="mean", which={0: [1]}, verbose=0)
     assert 0 <= found.baseline <= 1
 
@@ -169,6 +212,13 @@ def of(**options):
     return lambda: ablate(classifier(), TEXTS, LABELS, verbose=0, **options)
 
 
+TINY = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 4}
+
+
+def over(encoder):
+    return lambda: ablate(TextClassifier(encoder(), tiny.preprocessor(), num_classes=2), TEXTS, LABELS, verbose=0)
+
+
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: ablate(classifier(encoder=AlbertEncoder), TEXTS, LABELS), "with different blocks. ... AlbertEncoder"),
     (lambda: ablate(adapted(), TEXTS, LABELS), "without adapters"),
@@ -176,14 +226,15 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: ablate(classifier(), classifier().dataset(TEXTS), LABELS), "in memory. Received: x='Batches'"),
     (
         lambda: ablate(classifier(encoder=ModernBertEncoder), TEXTS, LABELS, by="mean"),
-        "no biases, to which means could be added",
+        "The heads have no biases, to which means could be added",
     ),
+    (over(lambda: AWDLSTMEncoder(17, embedding_dim=4, units=4)), "one encoder-only Transformer ... AWDLSTMEncoder"),
+    (over(lambda: T5(17, **TINY, start_token=0)), "one encoder-only Transformer ... T5"),
     (
         lambda: ablate(classifier(TextRegressor), TEXTS, [1.0] * 4),
         "Pass as `metric` a function ... Received: task='TextRegressor'",
     ),
     (of(part="neurons"), "Pass `which={layer: [neuron]}`. Received: which=None"),
-    (of(part="neurons", by="mean"), "Only heads have a mean. ... Received: part='neurons', by='mean'"),
     (of(part="layers", which={0: [1]}), "a list of layers for `part='layers'`"),
     (of(which=[0]), "a dict from layers to lists. Received: which=[0]"),
     (of(which={}), "a dict from layers to lists. Received: which={}"),

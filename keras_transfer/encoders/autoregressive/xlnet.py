@@ -161,10 +161,22 @@ class XLNetEncoder(Encoder):
         embeddings = ("embeddings", "embeddings", [self.token_embedding, self.streams])
         return [embeddings, *((block.name, "block", [block]) for block in self.blocks)]
 
-    def attention_weights(self, inputs: Mapping) -> dict:
-        found, bias = [], mask_bias(inputs["padding_mask"])
+    def attention_weights(self, inputs: Mapping, heads: list | None = None, neurons: list | None = None) -> dict:
+        """Returns the weights of attention; see `TransformerStack.attention_weights`.
+
+        Args:
+            inputs: Dict of tensors, one for each input of the encoder.
+            heads, neurons: Lists to which what they return is appended. Default to `None`.
+
+        Returns:
+            A dict with the key `encoder`.
+        """
+        found, heads = [], [] if heads is None else heads
+        options = {"record": lambda weights, outputs: (found.append(weights), heads.append(outputs))}
+        options |= {"record_neurons": None if neurons is None else neurons.append}
+        options["attention_bias"] = mask_bias(inputs["padding_mask"])
         x = self.token_embedding(inputs["token_ids"])
         positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])
         for block in self.blocks:
-            x = block(x, attention_bias=bias, record=lambda weights, _: found.append(weights), **positions)
+            x = block(x, **options, **positions)
         return {"encoder": found}

@@ -25,6 +25,8 @@ class FeedForward(ConfigOfArguments, keras.layers.Layer):
 
     Call arguments:
         - `inputs`: Tensor of shape `[..., dim]`.
+        - `record`: Function that receives what `outer` reads, a tensor of shape `[..., intermediate_dim]`. Defaults to
+          `None`.
 
     Returns:
         A tensor of the same shape.
@@ -56,8 +58,23 @@ class FeedForward(ConfigOfArguments, keras.layers.Layer):
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs, training=None):
-        return self.outer(self.dropout(activate(self.inner(inputs), self.activation, training)))
+    def call(self, inputs, training=None, record=None):
+        neurons = self.neurons(inputs, training)
+        if record is not None:
+            record(neurons)
+        return self.outer(self.dropout(neurons))
+
+    def neurons(self, inputs: Any, training: bool | None = None) -> Any:
+        """Computes what the outer layer reads.
+
+        Args:
+            inputs: Tensor of shape `[..., dim]`.
+            training: Boolean. Whether the model trains. Defaults to `None`.
+
+        Returns:
+            A tensor of shape `[..., intermediate_dim]`.
+        """
+        return activate(self.inner(inputs), self.activation, training)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -77,8 +94,7 @@ class GatedFeedForward(FeedForward):
         dropout: Float between 0 and 1. Dropout rate of the inner activations. Defaults to `0.0`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    Call arguments:
-        - `inputs`: Tensor of shape `[..., dim]`.
+    The call arguments are those of `FeedForward`.
 
     Returns:
         A tensor of shape `[..., dim]`.
@@ -97,6 +113,5 @@ class GatedFeedForward(FeedForward):
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs, training=None):
-        gate = activate(self.gate(inputs), self.activation, training)
-        return self.outer(self.dropout(gate * self.inner(inputs)))
+    def neurons(self, inputs: Any, training: bool | None = None) -> Any:
+        return activate(self.gate(inputs), self.activation, training) * self.inner(inputs)

@@ -78,6 +78,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
           Blocks with a prompt or with PALs save no work. Defaults to `False`.
         - `record`: Function that receives the weights of `attention` and the outputs of its heads. Defaults to `None`.
         - `record_cross`: The same for `cross_attention`. Defaults to `None`.
+        - `record_neurons`: Function that receives the neurons of `feed_forward`, `[rows, intermediate_dim]`. Defaults
+          to `None`.
         - `**kwargs`: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `memory`, ...).
 
     Returns:
@@ -160,6 +162,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         first_only=False,
         record=None,
         record_cross=None,
+        record_neurons=None,
         training=None,
         **kwargs,
     ):
@@ -170,7 +173,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         others = others if with_context else None
 
         def compute(own, others, inputs, attention_bias):
-            run = functools.partial(self.run, own, others)
+            run = functools.partial(self.run, own, others, record_neurons=record_neurons)
             for layer in (self.beside, self.prompt):
                 run = run if layer is None else layer.around(run)
             options = {"cache": cache or {}, "first_only": first_only, "training": training}
@@ -195,6 +198,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
         first_only: bool,
         training: bool,
         beside: Any = None,
+        record_neurons: Any = None,
     ) -> Any:
         """Computes what `call` returns, without preparing the arguments.
 
@@ -208,6 +212,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
             training: Boolean. Whether the model trains.
             beside: Tensor of shape `[batch, length, dim]`, added to the outputs of the feed-forward network. Defaults
                 to `None`.
+            record_neurons: Call argument of the layer. Defaults to `None`.
 
         Returns:
             A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache.
@@ -240,7 +245,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # TensorFlow fuses a plain matmul with the rest.
-            return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
+            options = {} if record_neurons is None else {"record": record_neurons}
+            return ops.reshape(self.feed_forward(h, **options), (batch, 1 if first_only else length, x.shape[-1]))
 
         x = self._sublayer("attention", inputs, attention, training, first_only=first_only)
         if self.cross_attention is not None and others is not None:
