@@ -3,7 +3,7 @@
 import itertools
 import pathlib
 
-BLOCKS = {"minilm-l6": 6, "minilm-4": 4, "minilm-2": 2, "minilm-1": 1, "random": 6}
+BLOCKS = {"minilm-l6": 6, "minilm-4": 4, "minilm-3": 3, "minilm-2": 2, "minilm-1": 1, "random": 6}
 NAMES = (*BLOCKS, "glove", "elmo")
 
 
@@ -21,7 +21,7 @@ def encoder_of(name, sentences, seed=0):
     keras.utils.set_random_seed(seed)
     if name in BLOCKS:
         task = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-        encoder = kt.adaptation.prune(task, layers=range(BLOCKS[name])).encoder
+        encoder = kt.adaptation.prune(task, layers=list(range(BLOCKS[name]))).encoder
         encoder = type(encoder).from_config(encoder.get_config()) if name == "random" else encoder
         return encoder, task.preprocessor
     if name == "glove":

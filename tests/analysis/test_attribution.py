@@ -437,8 +437,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (lambda: attribute(writer(), ["a"], target=3), "must be a text, or a list ... target=3"),
     (
-        lambda: attribute(writer(), ["a", "b " * 32], target="a"),
-        "Each text with its continuation must have at most 32 tokens ... 35 tokens at position 1",
+        lambda: attribute(writer(), ["a", "b " * 256], target="a"),
+        "Each text with its continuation must have at most 256 tokens ... 258 tokens at position 1",
     ),
     (lambda: attribute(diverged(), TEXTS), "outputs of the model must be finite ... nan"),
     (lambda: attribute(tiny.of_vectors(), [], method="erasure"), "at least one text ... x=[]"),

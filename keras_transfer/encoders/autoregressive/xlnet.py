@@ -171,12 +171,13 @@ class XLNetEncoder(Encoder):
         Returns:
             A dict with the key `encoder`.
         """
-        found, heads = [], [] if heads is None else heads
-        options = {"record": lambda weights, outputs: (found.append(weights), heads.append(outputs))}
-        options |= {"record_neurons": None if neurons is None else neurons.append}
-        options["attention_bias"] = mask_bias(inputs["padding_mask"])
+        found: list = []  # The weights of each block, and the outputs of its heads.
+        options: dict = {"attention_bias": mask_bias(inputs["padding_mask"]), "record": lambda *own: found.append(own)}
+        options["record_neurons"] = None if neurons is None else neurons.append
         x = self.token_embedding(inputs["token_ids"])
         positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])
         for block in self.blocks:
             x = block(x, **options, **positions)
-        return {"encoder": found}
+        if heads is not None:
+            heads += [outputs for _, outputs in found]
+        return {"encoder": [weights for weights, _ in found]}
