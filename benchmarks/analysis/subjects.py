@@ -1,5 +1,6 @@
 """The encoders that benchmarks of this folder compare, from good to random, and their data."""
 
+import functools
 import itertools
 import pathlib
 
@@ -33,14 +34,24 @@ def encoder_of(name, sentences, seed=0):
         words = sorted({word.lower() for word in itertools.chain(*sentences)})
         vectors = kt.checkpoints.WordVectors.from_arrays(known, folder / "glove_6B_50d_emb.npy", vocabulary=words)
         return kt.encoders.WordVectorEncoder.from_vectors(vectors), kt.text.WordPreprocessor(vectors.words)
-    texts = [" ".join(words) for words in sentences[:3000]]
-    vocabulary = kt.text.word_vocabulary(texts, min_count=2)
+    pretrained = elmo(tuple(" ".join(words) for words in sentences[:3000]), seed)
+    encoder = type(pretrained).from_config(pretrained.get_config())
+    encoder.set_weights(pretrained.get_weights())
+    return encoder, kt.text.ElmoPreprocessor(sequence_length=128)
+
+
+@functools.cache
+def elmo(texts, seed):
+    """Returns a small ELMo, pretrained on texts."""
+    import keras_transfer as kt
+
+    vocabulary = kt.text.word_vocabulary(list(texts), min_count=2)
     sizes = {"embedding_dim": 16, "filters": [(1, 32), (2, 32), (3, 64)], "projection_dim": 64, "units": 128}
     preprocessor = kt.text.ElmoPreprocessor(vocabulary=vocabulary, sequence_length=40)
     model = kt.tasks.BidirectionalLM(kt.encoders.ElmoEncoder(**sizes), preprocessor)
     model.compile(kt.optimizers.FusedAdamW(1e-2, global_clipnorm=1.0))
-    model.fit(texts, batch_size=32, epochs=2, verbose=2)
-    return model.encoder, kt.text.ElmoPreprocessor(sequence_length=128)
+    model.fit(list(texts), batch_size=32, epochs=2, verbose=2)
+    return model.encoder
 
 
 def texts_of(folder, name):
