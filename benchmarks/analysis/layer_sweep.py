@@ -47,7 +47,7 @@ def main(arguments=None):
         data = kt.datasets.load_universal_dependencies(args.data_dir, field=field)
         parts = [[column[: args.rows] for column in data[name]] for name in ("train", "validation", "test")]
         if encoder is None:
-            encoder, preprocessor = encoder_of(args.encoder, data.train.words)
+            encoder, preprocessor = encoder_of(args.encoder, [*data.train.words, *data.test.words])
         settings = {"without description lengths and random weights": ["selectivity"], "with all": None}
         settings = settings if args.controls is None else {f"with {args.controls}": args.controls}
         seconds = {}

@@ -10,6 +10,7 @@ the default optimizer of this library. A repeated command continues from `scores
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 
@@ -75,8 +76,8 @@ def subject(name, texts, seed, args):
     import keras_transfer as kt
 
     words = kt.text.WordPreprocessor(["a"]).words(list(texts)) if name == "glove" and texts else []
-    sentences = treebank(args, "upos")[0].words if name in ("glove", "elmo") else []
-    return encoder_of(name, [*sentences, *words], seed)
+    sentences = [part.words for part in treebank(args, "upos")] if name in ("glove", "elmo") else []
+    return encoder_of(name, [*itertools.chain(*sentences), *words], seed)
 
 
 def probed(name, column, seed, args):
