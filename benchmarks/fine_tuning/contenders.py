@@ -32,7 +32,7 @@ def keras_transfer(data, folder, epochs, seed, clock, precision="float32"):
     return (
         lambda: model.evaluate(*data.test, batch_size=BATCH, verbose=0, return_dict=True)["accuracy"],
         lambda: sum(train[i][0]["padding_mask"].size for i in range(len(train))),
-        lambda texts: model.predict(texts, batch_size=BATCH, verbose=0),
+        lambda texts: model.predict(texts, verbose=0),
     )
 
 

@@ -73,8 +73,9 @@ def torch_outputs(model, tokenizer, rows):
     found = [None] * len(rows)
     model.eval()
     with torch.inference_mode():
-        for start in range(0, len(order), BATCH):
-            part = order[start : start + BATCH]
+        while order:
+            size = max(BATCH, 1024 // len(rows[order[0]]["input_ids"]))  # as in `predict` of keras_transfer
+            part, order = order[:size], order[size:]
             inputs = tokenizer.pad([rows[row] for row in part], return_tensors="pt")
             for row, *outputs in zip(part, *(values.float().numpy() for values in model(**inputs).to_tuple())):
                 found[row] = outputs

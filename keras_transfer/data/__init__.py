@@ -20,7 +20,7 @@ from keras_transfer.data.label_names import (
 from keras_transfer.data.layout import Layout, fit_to, preprocess_texts, preprocess_words, real_lengths
 from keras_transfer.data.loaders import Stream, check_apart, is_tf_dataset
 from keras_transfer.data.mixture import SAMPLING, Mixture, WithLabeled, errors_of
-from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, compiles_each_length
+from keras_transfer.data.planning import LENGTH_STEP, compiles_each_length
 from keras_transfer.data.row_store import StoredRows, fingerprint_of, store_rows
 from keras_transfer.data.sentence_streams import word_streams
 from keras_transfer.data.source import GivenDataset, NoRows, Source, for_keras

@@ -23,6 +23,8 @@ class Options:
     Args:
         lengths: Tuple of integers in ascending order. Lengths that batches may have.
         grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are.
+        tokens: Integer. A batch has more rows than `batch_size` if they have at most so many tokens, padding included.
+            It is for grouped batches that are not shuffled, of which the longest are the first. Defaults to `0`.
         min_rows: Integer. A last batch of fewer rows is added to the batch before it.
         repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows,
             `"few"`, so that each replica has at least one row, or `None` for neither.
@@ -42,6 +44,7 @@ class Options:
     lengths: tuple = (1,)
     shuffle: bool = False
     grouped: bool = False
+    tokens: int = 0
     drop_remainder: bool = False
     min_rows: int = 1
     replicas: int = 1
@@ -89,6 +92,8 @@ def plan(real, options, seed=0, epoch=0):
     """
     lengths, size = np.asarray(options.lengths), options.batch_size
     needed = lengths[np.searchsorted(lengths, real)]
+    if options.tokens:
+        return _by_tokens(needed, size, options.tokens)
     random, rows = np.random.default_rng([seed, epoch]), np.arange(len(needed))
     if options.shuffle:
         rows = random.permutation(rows)
@@ -119,6 +124,17 @@ def plan(real, options, seed=0, epoch=0):
     if (needed < longest).sum() < size * (-(-len(order) // window) + 1):
         found = [(longest, rows) for _, rows in found]
     return _put_varied_first(found, longest)
+
+
+def _by_tokens(needed, size, tokens):
+    """Returns batches of sorted rows, the longest first, of at most `size` rows, or of more with at most `tokens`."""
+    rows, found = np.argsort(-needed, kind="stable"), []
+    while len(rows):
+        length = int(needed[rows[0]])
+        count = max(size, tokens // length)
+        found.append((length, rows[:count]))
+        rows = rows[count:]
+    return found
 
 
 def put_apart(found, texts, real, tries=20):

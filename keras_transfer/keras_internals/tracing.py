@@ -28,6 +28,8 @@ def trace_predict(model, batch):
     inputs, *others = batch
     specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
     ranks = [len(values.shape) for values in inputs.values()]  # TensorFlow would trace two ranks as an unknown one.
-    model.make_predict_function(force=getattr(model, "traced_ranks", ranks) != ranks)
-    model.traced_ranks = ranks
-    model.predict_function.get_concrete_function([specs])
+    model.make_predict_function(force=getattr(model.predict_function, "traced_ranks", ranks) != ranks)
+    function = model.predict_function
+    if getattr(function, "traced_specs", None) != specs:  # Asking TensorFlow takes longer than the model for one text.
+        function.get_concrete_function([specs])
+    function.traced_ranks, function.traced_specs = ranks, specs

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.expect import expects
-from keras_transfer.data import MAX_LENGTHS, check_apart, label_of_accuracy
+from keras_transfer.data import check_apart, compiles_each_length, label_of_accuracy
 from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.card_facts import FitRecord, remember_fit
@@ -214,7 +214,8 @@ class DataMethods(_Task):
 
         Args:
             x: Data in any form that `dataset` accepts, such as a list of texts.
-            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32, or more rows
+                of up to 1,024 tokens together, unless the step is compiled by XLA or there are several replicas.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
             steps: Integer. Number of batches of a dataset to predict. Defaults to `None`, for all of them.
             callbacks: List of Keras callbacks. Defaults to `None`.
@@ -431,14 +432,22 @@ def by_length(data):
 class Prediction:
     """`predict` of a task with fixed options, for `Reader.restore`.
 
-    A call with batches returns their outputs. Keras joins these, so they must have the same length.
+    A call with batches returns their outputs, which are joined, so they must have the same length.
+
+    If a step is compiled for each length, Keras predicts batches in its own loop. Otherwise, they are predicted one by
+    one, since making a pipeline takes longer than predicting a few texts. Replicas always get their batches from Keras,
+    because its `predict_on_batch` would pass the whole batch to each of them.
     """
 
     def __init__(self, task, predict, verbose=0, callbacks=None):
         self.task, self.predict = task, predict
         self.verbose, self.callbacks = verbose, callbacks
+        self._in_loop = compiles_each_length() or replicas_of(task)[0] > 1 or task.steps_per_execution > 1
 
     def __call__(self, data):
+        if not self._in_loop:
+            outputs = [found for _, found in self._one_by_one(data)]
+            return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *outputs)
         outputs = self.predict(data, verbose=self.verbose, callbacks=self.callbacks)
         self._check_complete()
         return outputs
@@ -457,20 +466,15 @@ class Prediction:
     def parts(self, data):
         """Yields parts of `Batches`, each of one length, with their outputs.
 
-        If a step is compiled for each length, Keras predicts all batches of a length together. Otherwise each part is
-        one batch, as long as its longest text. Replicas always get their batches from Keras, because its
-        `predict_on_batch` would pass the whole batch to each of them.
+        In its own loop, Keras predicts all batches of a length together. Otherwise each part is one batch, as long as
+        its longest text.
         """
-        if len(data) == 1:
-            yield data, self(data)
-        elif (
-            len(data.options.lengths) <= MAX_LENGTHS
-            or replicas_of(self.task)[0] > 1
-            or self.task.steps_per_execution > 1
-        ):
-            yield from ((part, self(part)) for part in by_length(data))
-        else:
+        if not self._in_loop:
             yield from self._one_by_one(data)
+        elif len(data) == 1:
+            yield data, self(data)
+        else:
+            yield from ((part, self(part)) for part in by_length(data))
 
     def _one_by_one(self, data):
         callbacks = self.callbacks

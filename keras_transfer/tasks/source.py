@@ -38,6 +38,7 @@ from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.text import check_rows_of_batches, is_text
 
 log = logging.getLogger("keras_transfer")
+TOKENS = 1024  # of a batch of more than 32 short texts. More of them leave the caches of a CPU.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,9 +254,12 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     columns, y = rows.columns, rows.labels
     if count_rows(columns) == 0:
         return NoRows(columns)
+    tokens = 0
     if batch_size is None:
         replicas, _ = replicas_of(task)
         batch_size = -(-32 // replicas) * replicas
+        if method == "predict" and replicas == 1 and not task.jit_compile:  # It would compile each number of rows.
+            tokens = TOKENS
     options = {"sample_weight": rows.weights, "batch_size": batch_size, "shuffle": shuffle}
     if isinstance(columns, dict):
         data = _batch_arrays(task, columns, y, **options)
@@ -269,6 +273,8 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
         data = task.reader.batches(columns, y, **options)
     if seed is not None:
         data.seed = seed
+    if tokens and "padding_mask" in data.inputs and not data.contents.layout.in_parts:
+        data = data.replace(tokens=tokens)
     return _complete(task, method, data, class_weight)
 
 

@@ -27,6 +27,7 @@ from keras_transfer.tasks.labels import Labels, as_numbers, flat_labels
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.saved import settings_in
+from keras_transfer.tasks.source import Rows
 from keras_transfer.tasks.task import Signature, Task, of_part, texts_named
 from keras_transfer.text import is_text, to_columns
 
@@ -233,7 +234,7 @@ class TextEmbedder(Task):
 
         Args:
             texts: List, array or column of strings, or one string.
-            batch_size: Integer. Number of texts per batch. Defaults to `None`, for 32.
+            batch_size: Integer. Number of texts per batch. Defaults to `None`, for 32, or more if they are short.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
             prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
                 default prompt, if there is one.
@@ -253,11 +254,10 @@ class TextEmbedder(Task):
         """
         if isinstance(texts, tuple):
             raise ValueError(f"`texts` must be one column of texts, such as a list. Received: a tuple of {len(texts)}")
-        data = to_columns(texts)
+        data: Any = to_columns(texts)
         if prompt_name is not None and len(data):
             self.reader.require()
-            prompt = prompt_of(self.prompts, prompt_name)
-            data = self.reader.batches(with_prompt(data, prompt), None, batch_size=batch_size or 32, shuffle=False)
+            data = Rows(with_prompt(data, prompt_of(self.prompts, prompt_name)))
         return check_numbers(np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32"))
 
     @expects()

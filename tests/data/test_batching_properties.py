@@ -50,6 +50,19 @@ def test_batches_have_a_length_that_fits_their_rows(real, options, seed, epoch):
         assert 0 < len(rows) <= options.batch_size
 
 
+@given(real=sizes, size=st.integers(1, 9), tokens=st.integers(1, 200))
+def test_batches_of_tokens_have_each_row_once_the_longest_first_and_as_many_as_fit(real, size, tokens):
+    options = Options(batch_size=size, lengths=(8, 16, 40), grouped=True, tokens=tokens)
+    found = plan(real, options)
+    assert sorted(rows_of(found)) == list(range(len(real)))
+    assert [length for length, _ in found] == sorted((length for length, _ in found), reverse=True)
+    for length, rows in found:
+        assert length == min(each for each in options.lengths if each >= max(real[rows]))
+        assert len(rows) <= size or len(rows) * length <= tokens
+    for length, rows in found[:-1]:
+        assert len(rows) >= size and (len(rows) + 1) * length > tokens
+
+
 @given(real=sizes, options=options(drop_remainder=True), **places)
 def test_without_the_remainder_all_batches_are_full(real, options, seed, epoch):
     found = plan(real, options, seed, epoch) if len(real) >= options.batch_size else []

@@ -1,4 +1,4 @@
-"""Layer normalization with a gradient of few operations."""
+"""Layer normalization of few operations."""
 
 import keras
 from keras import ops
@@ -8,8 +8,9 @@ from keras import ops
 class LayerNormalization(keras.layers.LayerNormalization):
     """Layer normalization (Ba et al. 2016) that takes about half as many operations to train on TensorFlow.
 
-    In training on TensorFlow, the layer computes the gradient by its closed formula instead of operation by operation.
-    The other backends fuse the operations of Keras's layer, so this layer uses them there.
+    On TensorFlow, the layer reads and writes its inputs less often than Keras's. In training, it computes the gradient
+    by its closed formula instead of operation by operation. The other backends fuse the operations of Keras's layer, so
+    this layer uses them there.
 
     Args:
         axis: Integer, or list of integers. Axes that are normalized. Defaults to `-1`.
@@ -32,12 +33,17 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=None):
         last = list(self.axis) == [len(inputs.shape) - 1] or list(self.axis) == [-1]
-        # SavedModels cannot store a custom gradient, but they contain only the model for inference.
-        if not training or self.gamma is None or not last or keras.backend.backend() != "tensorflow":
+        if self.gamma is None or not last or keras.backend.backend() != "tensorflow":
             return super().call(inputs)
         x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         variables = (self.gamma,) if self.beta is None else (self.gamma, self.beta)
         weights = [ops.cast(variable, x.dtype) for variable in variables]  # Tensors instead of variables.
+
+        if not training:  # SavedModels cannot store a custom gradient.
+            centered = x - ops.mean(x, axis=-1, keepdims=True)
+            variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+            scaled = centered * (ops.rsqrt(variance + self.epsilon) * weights[0])
+            return ops.cast(sum(weights[1:], scaled), self.compute_dtype)
 
         @ops.custom_gradient
         def normalize(x, gamma, *beta):

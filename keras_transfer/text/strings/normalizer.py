@@ -67,8 +67,9 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
     """
     # Nearly all English is plain. Checking that costs a tenth of normalizing it.
     rare = tf.where(~tf.strings.regex_full_match(texts, _PLAIN))
-    normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents, limit_words)
-    texts = tf.tensor_scatter_nd_update(texts, rare, normalized)
+    if rare.shape[0] != 0:  # In a graph, it is unknown. Otherwise, even operations on no texts take milliseconds.
+        normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents, limit_words)
+        texts = tf.tensor_scatter_nd_update(texts, rare, normalized)
     return tf.strings.lower(texts) if lowercase else texts
 
 
@@ -127,6 +128,8 @@ def _translate(texts, table):
     """Replaces characters of texts according to a dict of code points, like `str.translate`."""
     old, new = zip(*sorted(table.items()))
     rare = tf.where(tf.strings.regex_full_match(texts, "(?s:.*)[" + "".join(map(chr, old)) + "](?s:.*)"))
+    if rare.shape[0] == 0:
+        return texts
     codes = tf.strings.unicode_decode(tf.gather_nd(texts, rare), "UTF-8")
     place = tf.minimum(tf.searchsorted(old, codes.values), len(old) - 1)
     codes = codes.with_values(tf.where(tf.gather(old, place) == codes.values, tf.gather(new, place), codes.values))

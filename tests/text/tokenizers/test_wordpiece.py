@@ -246,3 +246,11 @@ def test_other_tokenizers_are_an_error(tmp_path, preprocessor):
         ValueError, match="Expected tokenize_chinese_chars=True. Received: tokenize_chinese_chars=False"
     ):
         BertPreprocessor.load(tmp_path)
+
+
+def test_plain_texts_skip_the_operations_of_rare_characters(monkeypatch):
+    tokenizer = WordPieceTokenizer(["[UNK]", "the", "film"])
+    monkeypatch.setattr("keras_transfer.text.strings.normalizer._normalize_rare", None)
+    assert tokenizer.tokenize(["The film", ""]).to_list() == [[1, 2], []]
+    with pytest.raises(TypeError):
+        tokenizer.tokenize(["The film", "caf\u00e9"])
