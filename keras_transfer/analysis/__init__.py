@@ -45,7 +45,7 @@ from keras_transfer.core.door import open_door
 
 # isort: split
 # For other subpackages, not for users.
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult, Result
 from keras_transfer.analysis.scores import Score, fraction_with_interval
 from keras_transfer.analysis.significance import mean_interval, paired_test
 from keras_transfer.analysis.tables import Table

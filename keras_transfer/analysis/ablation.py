@@ -12,11 +12,11 @@ from keras import ops
 from keras_transfer.adaptation import blocks_of
 from keras_transfer.analysis.attention import inputs_of
 from keras_transfer.analysis.classification_report import class_positions
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.scores import SMALLEST
 from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.core.expect import Rule, expect, expects, instance_of, integer, one_of, optional
-from keras_transfer.core.plots import BLUE, GREY, new_axes
+from keras_transfer.core.plots import BLUE, GREY
 from keras_transfer.encoders import select_inputs
 from keras_transfer.tasks import Task, TextClassifier, TokenClassifier, count_rows, take_rows
 
@@ -25,8 +25,10 @@ _METRIC = '"log_likelihood", or a function of the task, `x` and `y`'
 _ROWS = 32  # Number of texts whose heads are recorded at once.
 
 
-class Ablation(Result):
+class Ablation(PlottedResult):
     """What a task loses without each of its parts, which `ablate` returns.
+
+    `plot()` draws the changes with their intervals, the heads or neurons of a layer side by side.
 
     Attributes:
         rows: List of dicts, one for each part, with its `layer` and its `head` or `neuron`. `score` is the mean score
@@ -42,16 +44,8 @@ class Ablation(Result):
     def __init__(self, rows, index, baseline, notes):
         self.rows, self.index, self.baseline, self.notes = rows, index, baseline, notes
 
-    def plot(self) -> Any:
-        """Plots the change without each part and its interval, the heads or neurons of a layer side by side.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, part = new_axes(), self.index[-1]
+    def _draw(self, axes):
+        part = self.index[-1]
         layer, place, change, *limits = (
             np.array([row[name] for row in self.rows]) for name in ("layer", part, "change", "low", "high")
         )
@@ -59,7 +53,6 @@ class Ablation(Result):
         axes.errorbar(places, change, yerr=np.abs(limits - change), fmt="o", markersize=4, color=BLUE)
         axes.axhline(0, color=GREY, linestyle="--")
         axes.set(xlabel=" and ".join(self.index), ylabel="change", xticks=np.unique(layer))
-        return axes.figure
 
 
 @expects(

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transfer.analysis import page
 from keras_transfer.analysis.attention_view import heads_view, model_view
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.core.arrays import to_numpy
 from keras_transfer.core.expect import expect, one_of
 from keras_transfer.core.plots import BLUE, new_axes
@@ -24,14 +24,15 @@ _MEASURES = ("entropy", "distance", "first", "previous", "next", "self", "separa
 _VIEWS = {"heads": heads_view, "model": model_view}
 
 
-class HeadStatistics(Result):
+class HeadStatistics(PlottedResult):
     """What each head of self-attention does on average, which `AttentionWeights.statistics` returns.
+
+    `plot()` draws the entropy of all heads by layer.
 
     Attributes:
         rows: List of dicts, one for each `layer` and `head`: the mean `entropy` of the weights of a token in bits, the
             mean `distance` to what it reads in tokens, and the mean weights of the `first` token, the `previous` and
-            the `next` one, the token itself (`self`), and all special tokens but the first (`separators`). `None` if
-            there are no such tokens, or if they are unknown.
+            the `next` one, the token itself (`self`), and all other special tokens (`separators`), or `None`.
     """
 
     title = "Attention heads"
@@ -42,19 +43,10 @@ class HeadStatistics(Result):
         self.rows = rows
         self.notes = [f"Means over {tokens:,} tokens of {texts:,} texts. entropy in bits, distance in tokens."]
 
-    def plot(self) -> Any:
-        """Plots the entropy of all heads by layer.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, layers = new_axes(), [row["layer"] for row in self.rows]
+    def _draw(self, axes):
+        layers = [row["layer"] for row in self.rows]
         axes.plot(layers, [row["entropy"] for row in self.rows], "o", markersize=5, alpha=0.6, color=BLUE)
         axes.set(xlabel="layer", ylabel="entropy of each head in bits", xticks=sorted(set(layers)), ylim=(0, None))
-        return axes.figure
 
 
 @dataclasses.dataclass(repr=False)
@@ -68,10 +60,8 @@ class AttentionWeights:
         cross: The same for cross-attention, with queries of the decoder and keys of the encoder, or `None`.
         tokens: List of lists of strings. The tokens of each row, without padding; ids if there is no vocabulary.
         read: List of lists of strings. The input tokens of the decoder, or `None`.
-        written: List of lists of strings. The token that the decoder predicts after each of its input tokens, or
-            `None`.
-        separators: List of lists of integers. The positions of the special tokens in `tokens` of each row, without the
-            first token, or `None` without a preprocessor.
+        written: List of lists of strings. The token that the decoder predicts after each of these, or `None`.
+        separators: List of lists of integers. The positions of special tokens but the first, or `None` if unknown.
     """
 
     encoder: list
@@ -94,8 +84,7 @@ class AttentionWeights:
         """Returns the weights of one row as a matrix without padding.
 
         Args:
-            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
-                encoder-decoder, or else `"encoder"`.
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, `"cross"` if any, or `"encoder"`.
             row: Integer. The row. Defaults to `0`.
             layer: Integer. The block, from 0 for the first. Defaults to `-1`, the last.
             head: Integer. The head. Defaults to `None`, the mean of all heads.
@@ -112,8 +101,7 @@ class AttentionWeights:
         """Plots the matrix of one row: a query, or for `"cross"` the token predicted there, in each line.
 
         Args:
-            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
-                encoder-decoder, or else `"encoder"`.
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, `"cross"` if any, or `"encoder"`.
             row: Integer. The row. Defaults to `0`.
             layer: Integer. The block, from 0 for the first. Defaults to `-1`, the last.
             head: Integer. The head. Defaults to `None`, the mean of all heads.
@@ -166,8 +154,8 @@ class AttentionWeights:
     def rollout(self, row: int = 0, *, kind: str = "encoder") -> np.ndarray:
         """Returns how much of each token's input would reach each vector if attention were all that mixes.
 
-        The mean over heads is mixed with the identity for the residual connection, and multiplied by the result of the
-        layer below. Values, norms and feed-forward networks are left out, so that this is a rough estimate.
+        The mean over heads is mixed with the identity, and multiplied by the result of the layer below. Values, norms
+        and feed-forward networks are left out, so that this is a rough estimate.
 
         Args:
             row: Integer. The row. Defaults to `0`.
@@ -200,8 +188,7 @@ class AttentionWeights:
             path: String or path. File to write. An existing file is replaced. Parent folders are created.
             view: String. `"heads"` draws a line from each token to those that it reads. `"model"` shows the matrices
                 of all heads side by side. Defaults to `"heads"`.
-            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
-                encoder-decoder, or else `"encoder"`.
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, `"cross"` if any, or `"encoder"`.
             row: Integer. The row. Defaults to `0`.
 
         Returns:
@@ -268,33 +255,27 @@ def _sums(weights, count, separators):
 def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, preprocessor: Any = None) -> AttentionWeights:
     """Returns the attention weights of all blocks and heads for a few texts.
 
-    The blocks run once more and keep their weights in memory: a text of 128 tokens in an encoder of 12 layers and 12
-    heads needs 9 MB. A weight shows how much of a token's vector a head uses. It does not explain why the model gives
-    its answer.
+    A text of 128 tokens in an encoder of 12 layers and 12 heads needs 9 MB. A weight shows how much of a token's vector
+    a head uses. It does not explain why the model gives its answer.
 
     Args:
         model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
-        x: Texts or lists of words as for `model.predict`, if there is a preprocessor. Otherwise a dict of the inputs of
-            the encoder.
-        targets: List of strings. For texts and a `Seq2SeqLM`, the target of each source, such as the result of
-            `model.generate(x)`. Defaults to `None`, for other models.
+        x: Texts or lists of words as for `model.predict`, or a dict of the inputs of the encoder.
+        targets: List of strings. For a `Seq2SeqLM`, the target of each text, such as the result of `model.generate(x)`.
+            Defaults to `None`, for other models.
         preprocessor: Preprocessor of an encoder. Defaults to `None`, that of the task `model`.
 
     Returns:
         `AttentionWeights`.
 
     Raises:
-        ValueError: If the encoder has no such weights, if an input is missing, or if texts need `targets` and there are
-            none.
+        ValueError: If the encoder has no such weights, or if an input or `targets` are missing.
 
     Example:
     ```python
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]
-    encoder = keras_transfer.encoders.T5(7, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
-    model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
-    weights = keras_transfer.analysis.attention_weights(model, ["a b c"], model.generate(["a b c"], max_new_tokens=3))
-    weights.cross[-1].shape  # (1, 2, tokens of the target, tokens of the source)
-    weights.matrix("encoder", layer=0, head=1)
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    weights = keras_transfer.analysis.attention_weights(model, ["A fine film."])
+    weights.matrix(layer=0, head=1)
     ```
 
     Source: Bahdanau et al. 2015, figure 3. https://arxiv.org/abs/1409.0473

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import os
-import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -120,19 +119,9 @@ class Attributions(Result):
             found += [page.text_spans([heading], [""])]
             found += [page.text_spans(words, colors, [f"{score:+.4f}" for score in scores])]
         more = len(self.words) - _ROWS
-        return "\n".join([*found, *([f"<p>… {more:,} more rows</p>"] if more > 0 else [])])
-
-    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Writes the colored texts as a page, one HTML file without scripts that opens offline.
-
-        Args:
-            path: String or path of the file.
-
-        Returns:
-            The path.
-        """
+        found += [f"<p>… {more:,} more rows</p>"] if more > 0 else []
         note = "<p>Blue words add to the output, red ones take from it. The score of a word is under the pointer.</p>"
-        return page.write(path, self.title, f"<p>{self._notes()[0]}</p>\n{self._repr_html_()}\n{note}")
+        return "\n".join([f"<p>{self._notes()[0]}</p>", *found, note])
 
     def plot(self, row: int = 0) -> Any:
         """Plots the scores of the words of a row as bars, the 60 highest and lowest of a long text.

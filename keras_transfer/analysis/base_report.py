@@ -1,69 +1,48 @@
 """The common code of all reports: slices of the data, examples, the text, and the page."""
 
-import pathlib
 import re
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.analysis import page, tables
+from keras_transfer.analysis import page, scores, tables
 from keras_transfer.core.expect import PART, expect, expects, integer
 
 MAX_GROUPS = 50
 
 
 class Slice(NamedTuple):
-    """The scores of a slice of the data.
-
-    Attributes:
-        name: String.
-        rows: Integer array. The positions of its rows.
-        metrics: Dict like the `metrics` of the report, empty without rows.
-        calibration_error: Float, NaN without rows or probabilities.
-    """
+    """The scores of a slice of the data."""
 
     name: str
-    rows: np.ndarray
-    metrics: dict
-    calibration_error: float
+    rows: np.ndarray  # their positions
+    metrics: dict  # like those of the report, empty without rows
+    calibration_error: float  # NaN without rows or probabilities
 
 
 class Example(NamedTuple):
-    """A row of the data and its prediction.
-
-    Attributes:
-        position: Integer. The position of the row.
-        label: String, the class name. If rows have several labels, a tuple of class names.
-        predicted: String or tuple of strings, in the same form.
-        probability: Float. Probability of the prediction.
-        label_probability: Float. Probability of the label, or of the set of labels.
-        text: Tuple of one or two strings, or `None` if the report has no texts.
-    """
+    """A row of the data and its prediction."""
 
     position: int
-    label: str | tuple
+    label: str | tuple  # the class name, or a tuple of them if rows have several labels
     predicted: str | tuple
-    probability: float
+    probability: float  # of the prediction
     label_probability: float
-    text: tuple | None
+    text: tuple | None  # one or two strings
 
 
-class Report:
+class Report(page.Page):
     """Base class of the reports on classifiers.
 
-    A subclass sets the attributes that its docstring lists, and `label_names`. It implements `_scores`, which returns
-    the metrics and the calibration error of some rows, `_name`, which returns the name of a label or a prediction, and
-    `_first_tables`, which returns a dict of the tables before the reliability.
-
-    Attributes:
-        SLICE_METRICS: Tuple of the names of the two metrics in the table of slices. The interval of the first one must
-            be valid for few rows.
-        COUNTED: String. Name of the items that the reliability counts.
+    A subclass sets the attributes that its docstring lists, and implements `_scores` (the metrics and the calibration
+    error of some rows), `_name` (of a label or a prediction), and `_first_tables` (a dict of those before reliability).
     """
 
-    SLICE_METRICS: tuple[str, ...] = ()
-    COUNTED = "rows"
+    title = "Classification report"
+    SLICE_METRICS: tuple[str, ...] = ()  # In the table of slices. The interval of the first is valid for few rows.
+    COUNTED = "rows"  # What the reliability counts.
     labels: np.ndarray
+    label_names: list
     slices: list
     _right: np.ndarray
 
@@ -82,34 +61,28 @@ class Report:
         expect(set(lengths) == {len(self.labels)}, "Each row must have a text.", texts=lengths, rows=len(self.labels))
         return list(zip(*columns))
 
+    def _class_scores(self, right, labelled, predicted):
+        """Returns the scores of each class, given how often it is right, is a label, and is predicted."""
+        columns = {**scores.scores_of_counts(right, labelled, predicted), "count": labelled}
+        rows = zip(*(values.tolist() for values in columns.values()))
+        return {name: dict(zip(columns, row)) for name, row in zip(self.label_names, rows)}
+
     def _find_slices(self, texts, definitions):
         """Returns the list of slices with their scores."""
         found = slice_rows(texts, definitions, len(self.labels))
         return [Slice(name, rows, *self._scores(rows)) for name, rows in found.items()]
 
     def _find_examples(self, texts, right, likely, of_labels, probability=float):
-        """Returns the hardest examples and the most confident mistakes, two lists.
-
-        Args:
-            likely, of_labels: Float arrays [rows]. How likely the predictions and the labels are.
-            probability: Function from such a value to its probability.
-        """
+        """Returns the hardest examples and the most confident mistakes, given how likely predictions and labels are."""
         wrong = np.flatnonzero(~right)
         places = np.argsort(of_labels, kind="stable"), wrong[np.argsort(-likely[wrong], kind="stable")]
-        return tuple(
-            [
-                Example(
-                    int(row),
-                    self._name(self.labels[row]),
-                    self._name(self.predicted[row]),
-                    probability(likely[row]),
-                    probability(of_labels[row]),
-                    None if texts is None else texts[row],
-                )
-                for row in rows[: self._example_count]
-            ]
-            for rows in places
-        )
+
+        def example(row):
+            names = self._name(self.labels[row]), self._name(self.predicted[row])
+            numbers = probability(likely[row]), probability(of_labels[row])
+            return Example(int(row), *names, *numbers, None if texts is None else texts[row])
+
+        return tuple([*map(example, rows[: self._example_count])] for rows in places)
 
     def compare_with(self, before: "Report") -> tables.Table:
         """Compares with a report on another model: which slices have gained, and which have lost.
@@ -142,29 +115,12 @@ class Report:
         return {**found, **tables.example_tables(self)}
 
     def __str__(self):
-        return "\n\n".join(table.to_text() for table in self._tables().values())
+        return "\n\n".join(map(str, self._tables().values()))
 
     __repr__ = __str__
 
     def _repr_html_(self):
         return page.content_of(self, self._tables())
-
-    def to_html(self, path: str | pathlib.Path, title: str = "Classification report") -> pathlib.Path:
-        """Writes the report as one HTML page with pictures, which needs no other file and no connection.
-
-        Without Matplotlib (`pip install matplotlib`), the page has no pictures, and only the tables.
-
-        Args:
-            path: String or path. File to write. An existing file is replaced. Parent folders are created.
-            title: String. Title of the page. Defaults to `"Classification report"`.
-
-        Returns:
-            `path` as a `pathlib.Path`.
-
-        Raises:
-            OSError: If the file cannot be written. It is then unchanged.
-        """
-        return page.write(path, title, page.content_of(self, self._tables()))
 
 
 def slice_rows(texts, definitions, count):
@@ -183,10 +139,7 @@ def slice_rows(texts, definitions, count):
         missing = [value is None or (isinstance(value, float) and value != value) for value in values]
         values = [None if gone else str(value) for value, gone in zip(values, missing)]
         groups = sorted(set(values) - {None})
-        rule = (
-            f"`slices[{name!r}]` must have at most {MAX_GROUPS} different values. Return the name of a group, such as "
-            "'long' or 'short'."
-        )
+        rule = f"`slices[{name!r}]` must have at most {MAX_GROUPS} different values. Return a group, such as 'long'."
         expect(len(groups) <= MAX_GROUPS, rule, count=len(groups), groups=groups[:3])
         for group in groups:
             _add(slices, f"{name}: {group}", np.flatnonzero([value == group for value in values]))
@@ -215,15 +168,9 @@ def _values(name, definition, texts):
     if hasattr(definition, "shape"):
         return np.asarray(definition).tolist()
     words = [definition] if isinstance(definition, str) else definition
-    has_words = (
-        isinstance(words, (list, tuple, set))
-        and words
-        and all(isinstance(word, str) and word.strip() for word in words)
-    )
-    rule = (
-        f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array with a value for "
-        "each row."
-    )
+    has_words = isinstance(words, (list, tuple, set)) and words
+    has_words = has_words and all(isinstance(word, str) and word.strip() for word in words)
+    rule = f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array of values."
     expect(has_words or callable(definition), rule, definition=definition)
     expect(texts is not None, "Words and functions require texts. Pass an array with a value for each row.", name=name)
     if callable(definition):

@@ -47,18 +47,16 @@ def association_test(
         y: List of strings. As many other targets, such as the names of insects.
         a: List of strings. Attributes, such as pleasant words.
         b: List of strings. Other attributes, such as unpleasant words.
-        samples: Integer. Number of partitions that are drawn, the observed one included. If there are at most as many,
-            each is counted once instead. Defaults to `100_000`.
+        samples: Integer. Number of partitions that are drawn, if there are more. Defaults to `100_000`.
 
     Returns:
         `Result` with a row for each target, the highest first: `target`, `set` ("x" or "y"), and `association`. Its
-        attributes are `effect`, the difference of the mean associations of both sets in standard deviations of all,
-        `statistic`, that of their sums, `p`, the share of the partitions of all targets into two such sets whose
-        statistic is at least as large, and `missing`, the words without a vector, which are left out.
+        attributes are `effect`, the difference of the mean associations in standard deviations, `statistic`, that of
+        their sums, `p`, the share of the partitions of all targets into two such sets whose statistic is at least as
+        large, and `missing`, the words without a vector, which are left out.
 
     Raises:
-        ValueError: If `x` and `y` have different sizes, if fewer than two words of a set have a vector, or if a
-            function returns another number of vectors, or zeros.
+        ValueError: If `x` and `y` differ in size, if fewer than two words of a set have a vector, or if one is zero.
 
     Example:
     ```python
@@ -133,16 +131,14 @@ def remove_direction(vectors: WordVectors, pairs: Sequence, *, keep: Sequence[st
 
     Args:
         vectors: `WordVectors`. It does not change.
-        pairs: List of pairs of words, such as `[("he", "she"), ("man", "woman")]`. Pairs with a word that has no vector
-            or a zero vector are left out.
+        pairs: List of pairs of words, such as `[("he", "she")]`. Pairs without two vectors are left out.
         keep: List of words that keep their vectors, such as "mother" or "beard". Defaults to none.
 
     Returns:
         `WordVectors` with the same words.
 
     Raises:
-        ValueError: If no pair has two vectors that differ, if a word of `keep` has no vector, or if a word is in
-            several pairs.
+        ValueError: If no pair has two vectors that differ, if a word of `keep` has none, or if a word has two pairs.
 
     Example:
     ```python
@@ -151,8 +147,7 @@ def remove_direction(vectors: WordVectors, pairs: Sequence, *, keep: Sequence[st
     keras_transfer.analysis.remove_direction(vectors, [("he", "she")])["nurse"]  # [0, 1]
     ```
 
-    Source: Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker? Debiasing word embeddings".
-    https://arxiv.org/abs/1607.06520
+    Source: Bolukbasi et al. 2016. https://arxiv.org/abs/1607.06520
     """
     known = [tuple(pair) for pair in pairs if all(word in vectors and vectors[word].any() for word in pair)]
     words, lost = [*itertools.chain(*known)], [word for word in keep if word not in vectors]

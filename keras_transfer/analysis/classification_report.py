@@ -35,10 +35,9 @@ class ClassificationReport(Report):
         metrics: Dict from `"accuracy"`, `"macro_f1"` (over the classes that occur in labels or predictions),
             `"matthews_correlation"` and `"log_loss"` to `(value, low, high)`. The interval of the accuracy is Wilson's.
             The others are percentile bootstrap intervals.
-        calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017). It has no interval, since
-            resampling increases it.
-        classes: Dict from the name of each class to a dict of its `precision`, `recall` and `f1` and its number of
-            rows, `count`.
+        calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), without an interval.
+        classes: Dict from the name of each class to a dict of its `precision`, `recall`, `f1` and number of rows,
+            `count`.
         confusion_matrix: Integer array [classes, classes]. Number of rows by label and by predicted class.
         reliability: List of `(low, high, count, confidence, accuracy)`, the bins of the reliability diagram.
         slices: List of `(name, rows, metrics, calibration_error)`.
@@ -49,8 +48,7 @@ class ClassificationReport(Report):
         probabilities: Float array [rows, classes].
 
     Raises:
-        ValueError: If the shapes do not match, if a label is unknown, if the values cannot be logits or probabilities,
-            or if an argument is invalid.
+        ValueError: If the shapes do not match, if a label is unknown, or if values are no logits or probabilities.
 
     Example:
     ```python
@@ -91,28 +89,19 @@ class ClassificationReport(Report):
         self._of_labels = self.probabilities[np.arange(count), self.labels]
         self._right = self.predicted == self.labels
         self.confusion_matrix = scores.confusion_matrix(self.labels, self.predicted, classes)
-        self.classes = self._class_scores()
+        self.classes = self._class_scores(*scores.counts_of(self.confusion_matrix))
         self.metrics, self.calibration_error = self._scores(np.arange(count))
         self.reliability = scores.reliability(self.labels, self.probabilities)
         self.slices = self._find_slices(texts, slices)
         found = self._find_examples(texts, self._right, self.probabilities.max(axis=-1), self._of_labels)
         self.hardest, self.confident_mistakes = found
 
-    def _class_scores(self):
-        columns = {**scores.class_scores(self.confusion_matrix), "count": self.confusion_matrix.sum(axis=1)}
-        return {
-            name: {column: values[place].item() for column, values in columns.items()}
-            for place, name in enumerate(self.label_names)
-        }
-
     def _scores(self, rows):
         """Returns the metrics and the calibration error of some rows."""
         if not len(rows):
             return {}, float("nan")
         losses = -np.log(np.maximum(self._of_labels[rows], scores.SMALLEST))
-        labels, predicted = self.labels[rows], self.predicted[rows]
-
-        count = len(self.label_names)
+        labels, predicted, count = self.labels[rows], self.predicted[rows], len(self.label_names)
         of_all = scores.counts_of(scores.confusion_matrix(labels, predicted, count))
 
         def score(drawn):

@@ -30,8 +30,7 @@ def isotropy(
     Args:
         model: Task or encoder.
         sentences: List of lists of words.
-        samples: Integer. Number of sentences from which a random word is drawn, and the largest number of occurrences
-            of a word that count. Defaults to `1000`.
+        samples: Integer. Number of random words, and most occurrences of a word that count. Defaults to `1000`.
         least: Integer. A word counts if it is in at least so many sentences. Defaults to `5`.
         **options: Arguments of `hidden_states`, such as `layers`, or the `preprocessor` of an encoder.
 
@@ -39,22 +38,19 @@ def isotropy(
         `Result` with a row for each `layer`. `random_cosine` is the mean cosine of random words of different sentences,
         0 if vectors are isotropic and 1 if all have one direction. `self_similarity` is the mean cosine of a word with
         itself in other sentences, `intra_sentence` that of words with the mean of their sentence, and
-        `explained_variance` the share of the squared length of a word's vectors that one direction explains. What ends
-        in `_adjusted` is minus that of random words. Without a word in enough sentences, both kinds are NaN.
+        `explained_variance` the share of a word's vectors that one direction explains. What ends in `_adjusted` is
+        minus that of random words.
 
     Raises:
         ValueError: If there are fewer than two sentences with words, or if the model has no hidden states.
 
     Example:
     ```python
-    preprocessor = keras_transfer.text.WordPreprocessor(["a", "b", "c"])
-    encoder = keras_transfer.encoders.WordVectorEncoder(5, hidden_dim=4)
-    found = keras_transfer.analysis.isotropy(encoder, [["a", "b"], ["c", "a"]], least=2, preprocessor=preprocessor)
-    found.rows[0]["self_similarity"]  # 1.0, since a word has the same vector in all sentences
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.analysis.isotropy(model, [["A", "fine", "film"], ["A", "film"]], least=2, verbose=0)
     ```
 
-    Source: Ethayarajh 2019, "How contextual are contextualized word representations?".
-    https://arxiv.org/abs/1909.00512
+    Source: Ethayarajh 2019. https://arxiv.org/abs/1909.00512
     """
     sentences = [words for words in to_sentences(sentences) if words]
     expect(len(sentences) > 1, "There must be at least two sentences with words.", sentences=len(sentences))
@@ -115,8 +111,8 @@ def scatter(
 ) -> Any:
     """Plots vectors in two dimensions, with a color and a marker for each label.
 
-    The first two principal axes keep distances as far as they can, and the axes say how much of the variance they have.
-    t-SNE keeps neighbors: sizes of groups and distances between them mean nothing, and it shows groups in noise, too.
+    Principal axes keep distances as far as they can, and say how much of the variance they have. t-SNE keeps neighbors:
+    sizes of groups and distances between them mean nothing, and it shows groups in noise, too.
 
     Args:
         vectors: Array `[points, dim]`, such as `model.embed(texts)`, of at least three points.

@@ -37,26 +37,22 @@ class MultiLabelReport(Report):
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
             in labels or predictions) and `"subset_accuracy"` (the fraction of rows with exactly the right labels) to
             `(value, low, high)`. The interval of the subset accuracy is Wilson's. The others are percentile bootstrap
-            intervals. An F1 is 0 if no row has a label or a prediction.
+            intervals.
         calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), NaN without probabilities.
-            Each label of each row counts as a prediction of two classes, as in `TextClassifier.calibrate`. The label
-            counts as predicted if its probability is above 0.5, regardless of the thresholds of the classifier.
+            Each label of each row counts as a prediction of two classes, predicted if its probability is above 0.5.
         classes: Dict from the name of each label to a dict of its `precision` and `recall`, its `f1` as
-            `(value, low, high)`, and its number of rows, `count`. Scores are 0 where they are undefined, including
-            resamples without the label.
+            `(value, low, high)`, and its number of rows, `count`. Scores are 0 where they are undefined.
         reliability: List of `(low, high, count, confidence, accuracy)`, the bins of the reliability diagram, or None.
         slices: List of `(name, rows, metrics, calibration_error)`.
         hardest: List of `(position, label, predicted, probability, label_probability, text)`, the examples whose labels
-            have the lowest probability. `label` and `predicted` are tuples of names. The probability of a set of labels
-            is the product over all labels, whether they are in the set or not.
+            have the lowest probability, the product over all labels, in the set or not.
         confident_mistakes: List of the same form, the wrong predictions with the highest probability.
         labels, predicted: Boolean arrays [rows, labels].
         probabilities: Float array [rows, labels], or None.
 
     Raises:
         ValueError: If the rows do not match, if there are none, if a label is unknown, if a value of `y_true` or
-            `y_pred` is neither 0 nor 1, if `probabilities` has a different shape or contains anything but
-            probabilities, or if another argument is invalid.
+            `y_pred` is neither 0 nor 1, or if `probabilities` has a different shape or other values.
 
     Example:
     ```python
@@ -84,13 +80,10 @@ class MultiLabelReport(Report):
         confidence: float = 0.95,
     ) -> None:
         super().__init__(seed, num_examples, resamples, confidence)
-        self.label_names = [str(name) for name in (() if label_names is None else label_names)]
+        self.label_names = names = [str(name) for name in (() if label_names is None else label_names)]
         rule = "`label_names` must be different names, at least one."
-        names = self.label_names
         expect(names and len(set(names)) == len(names), rule, label_names=names)
-        self.labels, self.predicted = (
-            _chosen(rows, self.label_names, argument) for argument, rows in (("y_true", y_true), ("y_pred", y_pred))
-        )
+        self.labels, self.predicted = _chosen(y_true, names, "y_true"), _chosen(y_pred, names, "y_pred")
         rule = "Each row must have labels and predictions, and there must be at least one row."
         count, other = len(self.labels), len(self.predicted)
         expect(0 < count == other, rule, labels=count, predictions=other)
@@ -98,15 +91,20 @@ class MultiLabelReport(Report):
         texts = self._rows_of(texts)
 
         self._right = (self.labels == self.predicted).all(axis=1)
-        everything = np.arange(len(self.labels))
+        everything = np.arange(count)
         intervals = self._f1_scores(everything)
-        self.classes = self._class_scores(intervals)
+        chosen = self.labels & self.predicted, self.labels, self.predicted
+        self.classes = self._class_scores(*(each.sum(axis=0) for each in chosen))
+        for place, values in enumerate(self.classes.values()):
+            values["f1"] = intervals[place]
         self.metrics, self.calibration_error = self._scores(everything, intervals)
         self.reliability, self.hardest, self.confident_mistakes = None, [], []
         if self.probabilities is not None:
             self.reliability = scores.reliability(*self._decisions(everything))
-            likely = [self._log_probabilities(chosen) for chosen in (self.predicted, self.labels)]
-            found = self._find_examples(texts, self._right, likely[0], likely[1], probability=math.exp)
+            chances = self.probabilities, 1 - self.probabilities
+            both = (np.where(each, *chances) for each in (self.predicted, self.labels))
+            likely, of_labels = (np.log(np.maximum(each, scores.SMALLEST)).sum(axis=1) for each in both)
+            found = self._find_examples(texts, self._right, likely, of_labels, probability=math.exp)
             self.hardest, self.confident_mistakes = found
         self.slices = self._find_slices(texts, slices)
 
@@ -114,7 +112,6 @@ class MultiLabelReport(Report):
         """Returns the micro and macro F1 of some rows, and the F1 of each label by its position, with intervals."""
         chosen = [self.labels & self.predicted, self.labels, self.predicted]
         chosen = [each[rows].astype("float64") for each in chosen]  # Sums of booleans are slow.
-
         of_all = tuple(each.sum(axis=0) for each in chosen)
 
         def score(drawn):
@@ -129,19 +126,6 @@ class MultiLabelReport(Report):
             }
 
         return scores.scores_with_intervals(score, len(rows), *self._resampling)
-
-    def _class_scores(self, intervals):
-        chosen = (self.labels & self.predicted, self.labels, self.predicted)
-        columns = scores.scores_of_counts(*(each.sum(axis=0) for each in chosen))
-        return {
-            name: {
-                "precision": columns["precision"][place].item(),
-                "recall": columns["recall"][place].item(),
-                "f1": intervals[place],
-                "count": int(self.labels[:, place].sum()),
-            }
-            for place, name in enumerate(self.label_names)
-        }
 
     def _scores(self, rows, intervals=None):
         """Returns the metrics and the calibration error of some rows, given what `_f1_scores` returns for them."""
@@ -158,11 +142,6 @@ class MultiLabelReport(Report):
     def _decisions(self, rows):
         """Returns whether each label of some rows is chosen, and its probability, in arrays of one axis."""
         return self.labels[rows].reshape(-1).astype(int), self.probabilities[rows].reshape(-1)
-
-    def _log_probabilities(self, chosen):
-        """Returns the logarithms [rows] of the probabilities of sets of labels."""
-        probabilities = np.where(chosen, self.probabilities, 1 - self.probabilities)
-        return np.log(np.maximum(probabilities, scores.SMALLEST)).sum(axis=1)
 
     def _name(self, label):
         return tuple(name for name, chosen in zip(self.label_names, label) if chosen)

@@ -9,11 +9,11 @@ import numpy as np
 from keras_transfer.analysis import page
 from keras_transfer.analysis.probing.bank import Items
 from keras_transfer.analysis.probing.probes import part_of
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult, Result
 from keras_transfer.analysis.significance import bootstrap_interval
 from keras_transfer.analysis.stored_states import blocks, hidden_states, subject_of
 from keras_transfer.core.expect import expect, expects, integer, number
-from keras_transfer.core.plots import BLUE, RED, STYLES, new_axes
+from keras_transfer.core.plots import BLUE, RED, STYLES, draw_lines, new_axes
 from keras_transfer.text import is_sentences, is_text, to_sentences
 
 _SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)  # Of the neurons, which a probe keeps.
@@ -21,8 +21,10 @@ _ITEMS, _EPOCHS, _STEPS = 128, 10, 300  # Of a training step, and at least of th
 _READ = 4096  # Number of items in memory at once.
 
 
-class NeuronRanking(Result):
+class NeuronRanking(PlottedResult):
     """The neurons of hidden states in the order in which a probe relies on them, which `rank_neurons` returns.
+
+    `plot()` draws the accuracy of the probe by the number of neurons that it sees.
 
     Attributes:
         rows: List of dicts: the accuracies of the probe on held-out words or texts if it sees only the first (`top`),
@@ -42,23 +44,12 @@ class NeuronRanking(Result):
         self.baseline, first = baseline, ", ".join(f"{name}.{unit}" for name, unit in order[:5])
         self.notes = [f"Accuracy on {count:,} held-out items. Most frequent label: {baseline:.3f}. First: {first}."]
 
-    def plot(self) -> Any:
-        """Plots the accuracy of the probe by the number of neurons that it sees.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, columns = new_axes(), {name: [row[name] for row in self.rows] for name in self.rows[0]}
-        for name, style in zip(("top", "random", "bottom"), STYLES):
-            axes.plot(columns["neurons"], columns[name], label=name, markersize=4, **style)
-        axes.fill_between(columns["neurons"], columns["low"], columns["high"], color=BLUE, alpha=0.15)
+    def _draw(self, axes):
+        lines = {name: name for name in ("top", "random", "bottom")}
+        draw_lines(axes, [row["neurons"] for row in self.rows], self.rows, lines)
         axes.axhline(self.baseline, color=STYLES[2]["color"], linewidth=0.8)
         axes.set(xlabel="neurons that the probe sees, line: most frequent label", ylabel="accuracy", xscale="log")
         axes.legend(frameon=False)
-        return axes.figure
 
 
 @expects(penalty=number(0), seed=integer(0))

@@ -5,6 +5,7 @@ import io
 import pathlib
 import re
 import warnings
+from typing import Any
 
 from keras_transfer.analysis import tables
 from keras_transfer.analysis.tables import METRICS, shorten
@@ -40,23 +41,40 @@ WORD_LENGTH = 14  # Number of characters of the longest word in a column header 
 NUMBER = re.compile(r"[-+±\d.,%\[\] *e]*")
 
 
-def document(title, body):
-    """Returns a page as a string, given its title, a text, and its content as HTML."""
-    title = html.escape(tables.visible(title))
-    return (
+def write(path, title, body):
+    """Writes a page with a title, a text, and content, HTML, into a file. Returns its path."""
+    path, title = pathlib.Path(path), html.escape(tables.visible(title))
+    content = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
         f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )
-
-
-def write(path, title, body):
-    """Writes a page with a title, a text, and content, HTML, into a file. Returns its path."""
-    path, content = pathlib.Path(path), document(title, body).encode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as file:
-        file.write(content)
+        file.write(content.encode("utf-8"))
     return path
+
+
+class Page:
+    """What a notebook displays with `_repr_html_`, and what becomes a page."""
+
+    title: str = ""
+    _repr_html_: Any
+
+    def to_html(self, path: str | pathlib.Path, title: str | None = None) -> pathlib.Path:
+        """Writes what a notebook displays as one HTML page, which needs no other file, no script and no connection.
+
+        Args:
+            path: String or path. File to write. An existing file is replaced. Parent folders are created.
+            title: String. Title of the page. Defaults to `None`, the attribute `title`.
+
+        Returns:
+            `path` as a `pathlib.Path`.
+
+        Raises:
+            OSError: If the file cannot be written. It is then unchanged.
+        """
+        return write(path, self.title if title is None else title, self._repr_html_())
 
 
 def content_of(report, found):
@@ -74,11 +92,7 @@ def content_of(report, found):
 
 
 def text_spans(words, colors, titles=None):
-    """Returns words as a paragraph of HTML, in which each word has a color of the background (CSS, or "" for none).
-
-    Args:
-        titles: List of strings that appear under the mouse pointer. Defaults to `None`.
-    """
+    """Returns words as HTML with colors of their backgrounds (CSS, or "") and titles under the mouse pointer."""
     titles = titles or [""] * len(words)
     spans = []
     for word, color, title in list(zip(words, colors, titles))[:WORDS]:

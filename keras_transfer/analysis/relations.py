@@ -7,11 +7,11 @@ import numpy as np
 
 from keras_transfer.analysis.attention import attention_weights
 from keras_transfer.analysis.probing.trees import TREES, check_trees
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.scores import fraction_with_interval
 from keras_transfer.analysis.stored_states import subject_of
 from keras_transfer.core.expect import expect, expects
-from keras_transfer.core.plots import BLUE, GREY, new_axes
+from keras_transfer.core.plots import BLUE, GREY
 from keras_transfer.data import Batches, preprocess_words
 from keras_transfer.datasets import Trees
 from keras_transfer.encoders import EncoderDecoder
@@ -21,17 +21,17 @@ DIRECTIONS = ("to governor", "from governor")
 _OFFSETS, _BATCH = [offset for offset in range(-5, 6) if offset], 16
 
 
-class RelationHeads(Result):
+class RelationHeads(PlottedResult):
     """For each syntactic relation, the attention head that follows it best, which `relation_heads` returns.
+
+    `plot()` draws the accuracy of the best head and of the best offset for the twelve most frequent relations.
 
     Attributes:
         rows: List of dicts, one for each relation, the most frequent first, after `"all"`. `layer`, `head` and
-            `direction` are those of the head that is right most often in one half of the sentences. `accuracy` is how
-            often it is right in the other half, with the limits `low` and `high` of its 95% interval, and `count` the
-            number of words there. `offset` is the best fixed offset of the governor in the first half, from -5 to 5,
-            such as 1 for the next word, and `offset_accuracy` its accuracy in the other half.
-        accuracies: Dict from relations to float arrays `[directions, blocks, heads]`. The accuracy of each head on all
-            sentences.
+            `direction` are those of the head that is right most often in one half of the sentences, and `accuracy` with
+            its 95% interval `low` to `high` is how often it is right about the `count` words in the other half.
+            `offset` is the best fixed offset of the governor, from -5 to 5, with its `offset_accuracy`, likewise.
+        accuracies: Dict from relations to float arrays `[directions, blocks, heads]`, over all sentences.
     """
 
     title, index = "Attention heads by relation", ("relation",)
@@ -59,24 +59,16 @@ class RelationHeads(Result):
                 row |= {"high": score.high, "offset": _OFFSETS[offset]}
                 self.rows.append({**row, "offset_accuracy": float(shifts[scored, offset].mean())})
 
-    def plot(self) -> Any:
-        """Plots the accuracy of the best head and of the best offset for the twelve most frequent relations.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
+    def _draw(self, axes):
         rows = self.rows[:12][::-1]
-        axes, places = new_axes(6.4, 1 + 0.35 * len(rows)), np.arange(len(rows))
+        places = np.arange(len(rows))
+        axes.figure.set_figheight(1 + 0.35 * len(rows))
         errors = [[row["accuracy"] - row["low"] for row in rows], [row["high"] - row["accuracy"] for row in rows]]
         axes.barh(places + 0.2, [row["accuracy"] for row in rows], 0.4, xerr=errors, color=BLUE, label="best head")
         axes.barh(places - 0.2, [row["offset_accuracy"] for row in rows], 0.4, color=GREY, label="best fixed offset")
         axes.set_yticks(places, [f"{row['relation']} ({row['layer']}-{row['head']})" for row in rows], parse_math=False)
         axes.set_xlabel("accuracy")
         axes.figure.legend(frameon=False, loc="outside upper center", ncols=2)
-        return axes.figure
 
 
 @expects(trees=TREES)
@@ -89,12 +81,11 @@ def relation_heads(
     another one is the sum over the pieces of that one, and the mean over its own pieces. Special tokens, adapters'
     keys, and the word itself do not count. A high accuracy does not show that the model uses the relation.
 
-    The best of hundreds of heads is too good by chance. So every second sentence is for choosing the head, and the
+    The best of hundreds of heads is too good by chance, so every second sentence is for choosing the head, and the
     others are for its accuracy. (The authors choose and score on the same sentences.)
 
     Args:
-        model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder. Of an encoder-decoder, the
-            encoder is used.
+        model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
         trees: `datasets.Trees`, such as a few hundred sentences. Sentences that need several rows are left out.
         preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
@@ -109,12 +100,8 @@ def relation_heads(
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-    trees = keras_transfer.datasets.Trees(
-        [["Dogs", "bark"], ["They", "bark", "loudly"]],
-        [[2, 0], [2, 0, 2]],
-        [["nsubj", "root"], ["nsubj", "root", "advmod"]],
-        [["NOUN", "VERB"], ["PRON", "VERB", "ADV"]],
-    )
+    words, relations, tags = ["Dogs", "bark"], ["nsubj", "root"], ["NOUN", "VERB"]
+    trees = keras_transfer.datasets.Trees([words] * 2, [[2, 0]] * 2, [relations] * 2, [tags] * 2)
     print(keras_transfer.analysis.relation_heads(model, trees, verbose=0))
     ```
 
@@ -150,8 +137,9 @@ def relation_heads(
 
 
 def most_attended(weights, starts, end):
-    """Returns the other word to which each word attends most, and that which attends most to it, or -1 for none, `[2,
-    layers, heads, words]`, given weights `[layers, heads, tokens, tokens]`, the first token of each word, and the end.
+    """Returns the other word to which each word attends most, and that which attends most to it, -1 for none.
+
+    The weights have the shape `[layers, heads, tokens, tokens]`, and the result `[2, layers, heads, words]`.
     """
     weights = np.add.reduceat(np.add.reduceat(weights[..., :end, :end], starts, axis=3), starts, axis=2)
     weights = weights / np.diff([*starts, end])[:, None]

@@ -37,8 +37,7 @@ def report(
 
     Args:
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, such as a
-            scikit-learn model, or a Keras model whose outputs are logits `[rows, classes]`. Only a `TextClassifier` may
-            have `multi_label=True`.
+            scikit-learn model, or a Keras model whose outputs are logits `[rows, classes]`.
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
         y: Labels `[rows]`. Integers, or class names. For a scikit-learn model, values of its `classes_`, even if
             `label_names` renames them. With `multi_label=True`, labels as for `fit`.
@@ -54,16 +53,15 @@ def report(
         num_examples: Integer. Number of examples of each kind. Defaults to `10`.
         resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
         confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
-        from_logits: Boolean. Whether the outputs of a Keras model are logits rather than probabilities. It is not used
-            with models that have `predict_proba`. Defaults to `None`, for `True`.
+        from_logits: Boolean. Whether the outputs of a Keras model without `predict_proba` are logits rather than
+            probabilities. Defaults to `None`, for `True`.
 
     Returns:
         A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
         ValueError: If the model is not a classifier, if `x` is not in memory or has no rows, if labels and rows differ
-            in number, if a label is unknown, if `from_logits` is used with `multi_label=True`, or if an argument is
-            invalid.
+            in number, if a label is unknown, or if `from_logits` is used with `multi_label=True`.
 
     Example:
     ```python
@@ -83,10 +81,7 @@ def report(
     if isinstance(model, Task) and (tags_words or not has_labels):
         other = "`model.evaluate(x, y)` with metrics for the task, such as `compile(metrics=['spearman_correlation'])`"
         if tags_words:
-            other = (
-                "`metrics.entity_report` with the labels that `model.predict_words(x)` returns, or "
-                "`model.evaluate(x, y)` for labels other than entities"
-            )
+            other = "`metrics.entity_report` with what `model.predict_words(x)` returns, or `model.evaluate(x, y)`"
         raise ValueError(f"A report requires a classifier. Use {other}. Received: {type(model).__name__}")
     names, places = getattr(model, "label_names", None), None
     if names is None and hasattr(model, "classes_"):  # In scikit-learn, the labels are these values.
@@ -97,15 +92,8 @@ def report(
         rule = f"`label_names` must be {len(names)} names, as the model has."
         expect(len(label_names) == len(names), rule, label_names=label_names)
     y = y if places is None else [label_names[place] for place in places]
-    options = {
-        "texts": columns,
-        "label_names": label_names,
-        "slices": slices,
-        "seed": seed,
-        "num_examples": num_examples,
-        "resamples": resamples,
-        "confidence": confidence,
-    }
+    options = {"texts": columns, "label_names": label_names, "slices": slices, "seed": seed}
+    options |= {"num_examples": num_examples, "resamples": resamples, "confidence": confidence}
     if getattr(model, "multi_label", False):
         rule = "`from_logits` requires a model with one label for each row. Leave it out."
         expect(from_logits is None, rule, from_logits=from_logits)
@@ -122,9 +110,6 @@ def _class_probabilities(model, x, from_logits):
         return np.asarray(model.predict_proba(x))
     expect(isinstance(model, keras.Model), "`model` must be a Keras model or have `predict_proba`.", model=model)
     outputs = model.predict(x, verbose=0)
-    if np.ndim(outputs) != 2 or np.shape(outputs)[1] < 2:
-        raise ValueError(
-            "The outputs of the model must have the shape [rows, classes], with at least two classes. "
-            f"Received: {np.shape(outputs) if hasattr(outputs, 'shape') else type(outputs).__name__}"
-        )
+    rule = "The outputs of the model must have the shape [rows, classes], with at least two classes."
+    expect(np.ndim(outputs) == 2 and np.shape(outputs)[1] > 1, rule, getattr(outputs, "shape", type(outputs).__name__))
     return softmax(outputs) if from_logits else outputs

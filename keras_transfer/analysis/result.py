@@ -1,14 +1,14 @@
 """Results that print as a table."""
 
-import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transfer.analysis import page
 from keras_transfer.analysis.tables import Table, visible
+from keras_transfer.core.plots import new_axes
 
 
-class Result:
+class Result(page.Page):
     """A result that prints as a table, which a notebook displays.
 
     A class whose results have more than a table is a subclass, which sets the same attributes.
@@ -32,7 +32,6 @@ class Result:
     ```
     """
 
-    title: str = ""
     index: tuple[str, ...] = ()
     rows: Any
     columns: Any = {}
@@ -78,20 +77,6 @@ class Result:
     def _repr_html_(self):
         return page.section(self.table())
 
-    def to_html(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Writes what a notebook displays as one HTML page, without scripts.
-
-        Args:
-            path: String or path. File to write. An existing file is replaced. Parent folders are created.
-
-        Returns:
-            `path` as a `pathlib.Path`.
-
-        Raises:
-            OSError: If the file cannot be written. It is then unchanged.
-        """
-        return page.write(path, self.title, self._repr_html_())
-
     def to_markdown(self) -> str:
         """Returns the table and its notes as Markdown.
 
@@ -117,6 +102,23 @@ class Result:
         except ImportError as error:
             raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
         return pandas.DataFrame(self.rows).set_index(list(self.index))
+
+
+class PlottedResult(Result):
+    """A result with a picture, which a subclass draws with `_draw`, given axes."""
+
+    def plot(self) -> Any:
+        """Plots what the docstring of the class says.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        axes = new_axes()
+        self._draw(axes)
+        return axes.figure
 
 
 def _cell(row, names, form):

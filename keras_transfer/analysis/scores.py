@@ -12,12 +12,7 @@ SMALLEST = 1e-15  # Smaller probabilities count as this one in the log loss.
 
 
 class Score(NamedTuple):
-    """A score and its interval.
-
-    Attributes:
-        value: Float. The score.
-        low, high: Floats. The limits of the interval.
-    """
+    """A score and the limits of its interval."""
 
     value: float
     low: float
@@ -25,14 +20,7 @@ class Score(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """The predictions whose confidence lies in an interval.
-
-    Attributes:
-        low, high: Floats. The interval, without its lower limit.
-        count: Integer. Number of predictions.
-        confidence: Float. Mean probability of the predicted classes, 0 without predictions.
-        accuracy: Float. Fraction of correct predictions, 0 without predictions.
-    """
+    """The predictions whose confidence lies in an interval, without its lower limit, and their means, 0 without any."""
 
     low: float
     high: float
@@ -53,13 +41,8 @@ def confusion_matrix(labels, predicted, count):
     return np.bincount(labels * count + predicted, minlength=count**2).reshape(count, count)
 
 
-def class_scores(matrix):
-    """Returns precision, recall and F1 of each class, 0 where undefined, given a confusion matrix."""
-    return scores_of_counts(*counts_of(matrix))
-
-
 def scores_of_counts(right, labelled, predicted):
-    """Returns what `class_scores` returns, given how often each class is right, is a label, and is predicted."""
+    """Returns precision, recall and F1, 0 where undefined, given how often a class is right, a label, and predicted."""
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, labelled),
@@ -84,13 +67,7 @@ def counts_of(matrix):
 
 
 def overall_scores(matrix, losses, of_all):
-    """Returns the scores of a resample as a dict.
-
-    Args:
-        matrix: Confusion matrix of the resample.
-        losses: Array of the loss of each of its rows.
-        of_all: What `counts_of` returns for all rows.
-    """
+    """Returns the scores of a resample, given its confusion matrix, the losses of its rows, and the counts of all."""
     labelled, predicted = matrix.sum(axis=1, dtype="float64"), matrix.sum(axis=0, dtype="float64")
     right, total = np.trace(matrix), labelled.sum()
     # Gorodkin 2004, for any number of classes.
@@ -104,12 +81,7 @@ def overall_scores(matrix, losses, of_all):
 
 
 def scores_with_intervals(score, count, resamples, confidence, seed):
-    """Returns a dict of `Score`s with percentile intervals (Efron 1979) from resamples with replacement.
-
-    Args:
-        score: Function from an integer array, some of the rows, to a dict of floats.
-        confidence: Float. Fraction of the resamples that the interval contains.
-    """
+    """Returns `Score`s with percentile intervals (Efron 1979), given a function from an array of rows to floats."""
     random, values = np.random.default_rng(seed), score(np.arange(count))
     draws = [list(score(random.integers(count, size=count)).values()) for _ in range(resamples)]
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
@@ -119,8 +91,7 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
 def fraction_with_interval(count, total, confidence):
     """Returns a fraction as a `Score` with Wilson's interval, corrected for continuity (Newcombe 1998).
 
-    It is also valid for few rows. (If all rows are right, all resamples are the same, and a percentile interval would
-    have no width.)
+    It is also valid for few rows. (If all are right, a percentile interval would have no width.)
     """
     fraction, normal = count / total, statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     limits = []
@@ -149,13 +120,25 @@ def difference_with_interval(before, after, confidence):
     return Score(value, low, value + distance(first.value - first.low, second.high - second.value))
 
 
-def reliability(labels, probabilities):
-    """Groups the predictions by their confidence, and returns a list of `Bin`s of equal width.
+def rate_of(name, values, before=None):
+    """Returns the part of a row on values from 0 to 1, an array `[cases]`, and maybe on those of another model."""
+    score = fraction_with_interval(float(values.sum()), len(values), 0.95)
+    row = {name: score.value, "low": score.low, "high": score.high}
+    if before is not None:
+        change = difference_with_interval(before, values, 0.95)
+        row |= {"before": float(before.mean()), "difference": change.value}
+        row |= {"difference_low": change.low, "difference_high": change.high}
+    return row
 
-    Args:
-        labels: Integer array [rows].
-        probabilities: Float array [rows, classes].
-    """
+
+def rate_columns(name):
+    """Returns the columns of a `Result` for what `rate_of` returns."""
+    columns = {name: ".3f", "95% interval": (("low", "high"), ".3f"), "before": ".3f", "difference": "+.3f"}
+    return {**columns, "interval of difference": (("difference_low", "difference_high"), "+.3f")}
+
+
+def reliability(labels, probabilities):
+    """Returns predictions grouped by their confidence, a list of `Bin`s of equal width."""
     bins = calibration_bins(labels, probabilities)
     rows = zip(bins["weight"].astype(int).tolist(), bins["probability"].tolist(), bins["accuracy"].tolist())
     return [Bin(i / len(bins["weight"]), (i + 1) / len(bins["weight"]), *row) for i, row in enumerate(rows)]

@@ -51,26 +51,15 @@ def paired_test(values, others):
 
 
 def bootstrap_interval(values, groups=None, weights=None, seed=0):
-    """Returns the limits of the 95% percentile interval of the mean of values, as in `resampled_means`.
-
-    Args:
-        values: Float array [rows] or [rows, series].
-        groups: Integer array [rows], from 0, such as the sentences of words. Defaults to each row by itself.
-
-    Returns:
-        Two floats, or two arrays [series].
-
-    Source: Efron 1979.
-    """
+    """Returns the limits of the 95% percentile interval (Efron 1979) of what `resampled_means` returns."""
     low, high = np.quantile(resampled_means(values, groups, weights, seed), [0.025, 0.975], axis=-1)
     return low, high
 
 
 def resampled_means(values, groups=None, weights=None, seed=0):
-    """Returns the means [1000] or [series, 1000] of values whose groups are drawn with replacement.
+    """Returns the means [1000] of values [rows], or [series, 1000] of [rows, series], drawn with replacement.
 
-    Args:
-        weights: Float array like `values`. The sum of the values is divided by that of the weights. Defaults to ones.
+    Groups [rows], such as the sentences of words, are drawn as a whole. Sums are divided by those of the weights.
     """
     values = np.asarray(values, "float64")
     groups = np.arange(len(values)) if groups is None else np.asarray(groups)

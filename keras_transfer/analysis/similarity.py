@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.core.arrays import to_numpy
 from keras_transfer.core.expect import expect, expects, one_of
-from keras_transfer.core.plots import STYLES, new_axes
+from keras_transfer.core.plots import STYLES
 from keras_transfer.training import layer_groups
 
 METHODS = ("cka", "debiased_cka", "rbf_cka", "svcca", "pwcca")
@@ -25,11 +25,9 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
       Directions of large variance count most. With few rows for the dimensions, it is far above 0 for any vectors.
     - `"debiased_cka"` is an estimate without this bias, which may be below 0.
     - `"rbf_cka"` has a Gaussian kernel of half the median distance, and needs memory for `rows` x `rows` numbers.
-    - `"svcca"` is the mean canonical correlation of the fewest principal axes that keep 99% of the variance of each
-      side, the same for all invertible linear maps of these.
+    - `"svcca"` is the mean canonical correlation of the principal axes that keep 99% of the variance of each side.
     - `"pwcca"` is the weighted mean of all canonical correlations. The weight of a direction is the sum of its absolute
-      products with the neurons of the side of fewer dimensions, or of `a`, as in the paper. The authors' `pwcca.py`
-      leaves out the whitening of the directions and adds means to them.
+      products with the neurons of the side of fewer dimensions, as in the paper, and not as in the authors' code.
 
     Args:
         a: Array `[rows, dim]`.
@@ -40,8 +38,8 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
         Float.
 
     Raises:
-        ValueError: If the arrays have other shapes or values that are not finite, if all rows are equal, or if there
-            are too few rows: at least 4 for `"debiased_cka"`, and more than dimensions for `"svcca"` and `"pwcca"`.
+        ValueError: If the arrays have other shapes, are not finite, or have equal rows only; or if there are too few:
+            at least 4 for `"debiased_cka"`, and more than dimensions for `"svcca"` and `"pwcca"`.
 
     Example:
     ```python
@@ -61,8 +59,10 @@ def representation_similarity(a: Any, b: Any, method: str = "cka") -> float:
     return _similarity(_Layer(a), _Layer(b), method)
 
 
-class LayerSimilarity(Result):
+class LayerSimilarity(PlottedResult):
     """The similarity of all pairs of layers, which `layer_similarity` returns.
+
+    `plot()` draws a heat map, with the first layer at the bottom.
 
     Attributes:
         rows: List of dicts, one for each layer, with the `layer` and its similarity to each other layer by name.
@@ -77,22 +77,13 @@ class LayerSimilarity(Result):
         self.columns = {"layer": "", **dict.fromkeys(others, ".3f")}
         self.notes = [f"{method} of {count:,} vectors."]
 
-    def plot(self) -> Any:
-        """Plots the similarities as a heat map, with the first layer at the bottom.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
+    def _draw(self, axes):
         rows, columns = self.matrix.shape
-        axes = new_axes(2.4 + 0.42 * columns, 1.6 + 0.36 * rows)
+        axes.figure.set_size_inches(2.4 + 0.42 * columns, 1.6 + 0.36 * rows)
         image = axes.imshow(self.matrix, cmap="Blues", vmin=0, vmax=1, origin="lower", aspect="auto")
         axes.set_xticks(range(columns), [*self.columns][1:], rotation=90)
         axes.set_yticks(range(rows), [row["layer"] for row in self.rows])
         axes.figure.colorbar(image, ax=axes, label=self.title)
-        return axes.figure
 
 
 @expects(method=one_of(*METHODS))
@@ -101,16 +92,13 @@ def layer_similarity(
 ) -> LayerSimilarity:
     """Returns how similar the layers of a model are to each other, or to those of another model.
 
-    The models may differ in their tokenizers and in their numbers of layers. A low similarity may be due to a few
-    directions that no later layer uses.
+    The models may differ in their tokenizers and in their numbers of layers.
 
     Args:
         model: Task or encoder.
-        x: List of lists of words, for the vectors of words, or list of texts, for the mean vectors of texts. A few
-            hundred texts or some thousand words are enough.
+        x: List of lists of words, or of texts, for their mean vectors. A few hundred texts are enough.
         other: Task or encoder. Defaults to `None`, for the layers of `model` itself.
-        method: String, as for `representation_similarity`. Use `"debiased_cka"` for fewer vectors than about ten times
-            the dimensions. Defaults to `"cka"`.
+        method: String, as for `representation_similarity`. Use `"debiased_cka"` for few vectors. Defaults to `"cka"`.
         preprocessor: Preprocessor of the models that are encoders. Tasks have their own. Defaults to `None`.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
@@ -122,9 +110,8 @@ def layer_similarity(
 
     Example:
     ```python
-    preprocessor = keras_transfer.text.WordPreprocessor(["a", "b", "c"])
-    encoder = keras_transfer.encoders.WordVectorEncoder(5, hidden_dim=4)
-    found = keras_transfer.analysis.layer_similarity(encoder, [["a", "b"], ["c", "a"]], preprocessor=preprocessor)
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.analysis.layer_similarity(model, ["A fine film.", "A dull film.", "The end."], verbose=0)
     ```
 
     Source: Kornblith et al. 2019, figure 2. https://arxiv.org/abs/1905.00414
@@ -141,13 +128,15 @@ def layer_similarity(
     return LayerSimilarity(matrix, [*first], [*second], method, next(iter(first.values())).count)
 
 
-class MovedLayers(Result):
+class MovedLayers(PlottedResult):
     """How far each layer group is from where it was, which `moved_layers` returns.
 
+    `plot()` draws both distances by layer group.
+
     Attributes:
-        rows: List of dicts, one for each layer group, and for each other layer with hidden states, such as `"output"`:
-            `group`, `kind`, `weights`, the distance between its weights before and after, divided by the length of
-            those before, and `states`, 1 minus the linear CKA of its hidden states before and after. `None` without.
+        rows: List of dicts, one for each `group`, and for each other layer with hidden states, such as `"output"`: its
+            `kind`, the distance between its `weights` before and after, divided by the length of those before, and that
+            between its hidden `states`, 1 minus the linear CKA. `None` without.
         left_out: List of the names of groups that are not in both models with the same shapes.
     """
 
@@ -161,25 +150,15 @@ class MovedLayers(Result):
         if left_out:
             self.notes.append(f"Only in one of the models: {', '.join(left_out)}.")
 
-    def plot(self) -> Any:
-        """Plots how far the weights and the hidden states of each group are from where they were.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes = new_axes(height=1.4 + 0.3 * len(self.rows))
+    def _draw(self, axes):
+        axes.figure.set_figheight(1.4 + 0.3 * len(self.rows))
         for name, style in zip(("weights", "states"), STYLES):
             known = [(row[name], place) for place, row in enumerate(self.rows) if row[name] is not None]
             if known:
                 axes.plot(*zip(*known), label=name, **style)
         axes.set_yticks(range(len(self.rows)), [row["group"] for row in self.rows])
-        axes.set_xlabel("distance from before")
-        axes.set_xlim(left=0)
+        axes.set(xlabel="distance from before", xlim=(0, None))
         axes.legend()
-        return axes.figure
 
 
 def moved_layers(
@@ -201,15 +180,12 @@ def moved_layers(
         `MovedLayers`.
 
     Raises:
-        ValueError: If the models have no layer group in common, or, with `x`, if they have no hidden states.
+        ValueError: If the models have no layer group in common, or, with `x`, no hidden states.
 
     Example:
     ```python
-    before, after = (
-        keras_transfer.encoders.BertEncoder(20, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
-        for _ in range(2)
-    )
-    print(keras_transfer.analysis.moved_layers(before, after))
+    before = keras_transfer.encoders.BertEncoder(20, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    print(keras_transfer.analysis.moved_layers(before, keras.models.clone_model(before)))
     ```
     """
     groups = [{group.name: group for group in layer_groups(model)} for model in (before, after)]
@@ -222,9 +198,8 @@ def moved_layers(
         states = {name: 1 - _similarity(first[name], second[name], "cka") for name in first if name in second}
     rows: list[dict] = []
     for name in [*common, *(name for name in states if name not in common)]:
-        kind, moved = "states", None
-        if name in common:
-            kind, moved = groups[0][name].kind, _distance(old[name], new[name])
+        kind = groups[0][name].kind if name in common else "states"
+        moved = _distance(old[name], new[name]) if name in common else None
         rows.append({"group": name, "kind": kind, "weights": moved, "states": states.get(name)})
     return MovedLayers(rows, sorted({*old, *new} - {*common}))
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.expect import Rule, expect, expects, integer, one_of, optional
+from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of, one_of, optional
 from keras_transfer.data import (
     Batches,
     Contents,
@@ -28,11 +28,7 @@ from keras_transfer.text import PlainText, check_word_level, is_sentences, is_te
 PIECES, POOLINGS = ("first", "last", "mean"), ("mean", "first", "max", "last")
 _MEMORY = 2**30  # Bytes above which vectors are in temporary files.
 _NEIGHBORS = 64  # Items that stay together when the order is shuffled, so that files are read in long pieces.
-_LAYERS = Rule(
-    "a list of names or numbers of layers",
-    lambda value: isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(n, (str, int)) for n in value),
-    ("block_0", 3, [], [0.5]),
-)
+_LAYERS = list_of(instance_of((str, int), "a name or a number of a layer"), 1)
 
 
 class StoredStates:
@@ -98,7 +94,7 @@ class StoredStates:
 def blocks(total, count, seed=None, epoch=0):
     """Yields blocks `(items, weights)`, both `[count]`, of the numbers below `total`, in order or shuffled by a seed.
 
-    The weights are 1, and 0 for the numbers that fill the last block. Neighbors stay together.
+    Neighbors stay together. The weights are 1, and 0 for the numbers that fill the last block.
     """
     order = np.arange(total)
     if seed is not None:
@@ -173,21 +169,20 @@ def hidden_states(
 ) -> StoredStates:
     """Runs an encoder once over sentences or texts, and returns the vectors of all of its layers.
 
-    A sentence of words has one vector for each word in each layer, and a text has one. A sentence that is too long is
-    read in overlapping rows, and each word has the vector of the row in which it has the most context. Dropout is off.
+    A sentence has one vector for each word in each layer, and a text has one. A sentence that is too long is read in
+    overlapping rows, and each word has the vector of the row in which it has the most context.
 
     Args:
         model: A task, or an encoder.
         x: List of sentences, which are lists of words; or a list of texts, or for pairs a tuple of two.
         preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
-        pieces: String. For words, `"first"` or `"last"` for the vector of the first or the last of the pieces of a
-            word, or `"mean"` for the mean of all. Defaults to `"first"`.
-        pooling: String. For texts, `"mean"`, `"first"`, `"max"` or `"last"`: how the vectors of the tokens become one.
-            Defaults to `"mean"`.
+        pieces: String. The vector of a word, that of its `"first"` or `"last"` piece, or the `"mean"` of all. Defaults
+            to `"first"`.
+        pooling: String. The vector of a text, `"mean"`, `"first"`, `"max"` or `"last"` over its tokens. Defaults to
+            `"mean"`.
         layers: List of names of layers, or of their numbers, of which 0 is the lowest. Defaults to `None`, all.
-        folder: String or path. Folder for the vectors, which a later call with the same model, data and version of this
-            library reuses, or completes if the earlier one was killed. Defaults to `None`, memory, or temporary files
-            above 1 GiB.
+        folder: String or path. Folder for the vectors, which a later call with the same model and data reuses, or
+            completes if the earlier one was killed. Defaults to `None`, memory, or temporary files above 1 GiB.
         dtype: String. Dtype of the stored vectors, or `None` for that of the model. Defaults to `"float16"`.
         batch_size: Integer. Number of sentences in a batch. Defaults to `32`.
         verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
@@ -196,9 +191,8 @@ def hidden_states(
         `StoredStates`.
 
     Raises:
-        ValueError: If there is no preprocessor, or it does not accept words and `x` has words; if `x` is empty or is
-            neither sentences nor texts; if the encoder has no hidden states, is an encoder-decoder or has adapters that
-            add tokens; if there is no such layer; or if vectors exceed the range of float16.
+        ValueError: If there is no preprocessor, if `x` is empty or neither sentences nor texts, if the encoder has no
+            hidden states or no such layer, or if vectors exceed the range of float16.
 
     Example:
     ```python

@@ -22,24 +22,15 @@ REORDERING = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 class Table(NamedTuple):
-    """A table with a title.
-
-    Attributes:
-        note: String below the table, or "".
-        texts: Boolean. Whether the last column contains texts, which are aligned to the left.
-    """
+    """A table with a title, and perhaps a note below it."""
 
     title: str
     heads: list
     rows: list
     note: str = ""
-    texts: bool = False
+    texts: bool = False  # Whether the last column contains texts, which are aligned to the left.
 
     def __str__(self):
-        return self.to_text()
-
-    def to_text(self):
-        """Returns the table as text, with its title and its note."""
         return "\n".join([self.title, *self.lines(), *filter(None, [self.note])])
 
     def lines(self):
@@ -80,10 +71,7 @@ def classes_table(report, one="class", several="classes"):
     if len(names) > MAX_CLASSES:
         names = [name for name in names if report.classes[name]["count"]]
         names = sorted(names, key=lambda name: numbers(name)[2])[:MAX_CLASSES]
-        note = (
-            f"The {len(names)} of {len(report.classes):,} {several} with the lowest F1, of those that occur in the "
-            "data. The attribute `classes` of the report has all of them."
-        )
+        note = f"The {len(names)} of {len(report.classes):,} {several} with the lowest F1, of those in the data."
     rows = [[name, *(f"{value:.3f}" for value in numbers(name))] for name in names]
     heads = [one, "precision", "recall", "F1"]
     if one == "label":
@@ -116,9 +104,7 @@ def reliability_table(report):
         for part in report.reliability
         if part.count
     ]
-    note = ""
-    if report.labels.ndim == 2:
-        note = "Each label of each row counts, as predicted if its probability is above 0.5."
+    note = "Each label of each row counts, as predicted if its probability is above 0.5." * (report.labels.ndim == 2)
     return Table("Reliability", ["confidence", report.COUNTED, "mean confidence", "accuracy"], rows, note)
 
 

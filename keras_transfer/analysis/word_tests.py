@@ -32,14 +32,14 @@ def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_0
 
     Args:
         vectors: `WordVectors`, with frequent words first.
-        path: String or path. A file with four words in each line, and lines such as ": capital-common-countries" at the
-            beginning of each section, such as `questions-words.txt` of word2vec.
+        path: String or path. A file with four words in each line, and lines such as ": capital-common-countries" before
+            each section, such as `questions-words.txt` of word2vec.
         most: Integer. Only the first words are known and can be answers. Defaults to `30_000`, as in word2vec.
 
     Returns:
         `Result` with a row for each section, then "semantic" and "syntactic", if there are sections of both kinds, and
-        "all": `accuracy`, `low` and `high` (its 95% interval), `correct`, `answered`, and `missing`, the number of
-        questions with a word that has no vector. Without answers, the accuracy is NaN.
+        "all": `accuracy` with its 95% interval `low` to `high`, and the numbers of questions that are `correct`,
+        `answered`, and `missing` because a word has no vector.
 
     Raises:
         ValueError: If the file does not begin with a section, or if a line does not have four words.
@@ -54,8 +54,7 @@ def analogies(vectors: WordVectors, path: str | os.PathLike, *, most: int = 30_0
     keras_transfer.analysis.analogies(vectors, "questions.txt").rows[-1]["accuracy"]  # 1.0
     ```
 
-    Source: Mikolov et al. 2013, "Efficient estimation of word representations in vector space".
-    https://arxiv.org/abs/1301.3781
+    Source: Mikolov et al. 2013. https://arxiv.org/abs/1301.3781
     """
     words, unit = [word.upper() for word in vectors.words[:most]], units(vectors.vectors[:most])
     rows = {word: row for row, word in reversed([*enumerate(words)])}
@@ -114,7 +113,7 @@ def word_similarity(vectors: WordVectors, pairs: str | os.PathLike | Sequence) -
             and SimLex-999. A header, lines that begin with "#", and further columns of a file do not count.
 
     Returns:
-        `Result` with one row: Spearman's correlation `spearman`, `low` and `high` (its 95% interval), and the numbers
+        `Result` with one row: Spearman's correlation `spearman` with its 95% interval `low` to `high`, and the numbers
         of `pairs` with vectors and of those that are `missing` and left out.
 
     Raises:
@@ -186,8 +185,7 @@ def neighbors(
         position: Integer. Position of the word in it.
         sentences: List of lists of words, in which neighbors are looked for.
         k: Integer. Number of neighbors. Defaults to `10`.
-        **options: Arguments of `hidden_states`, such as `layers=["block_3"]`, of which the highest counts, or the
-            `preprocessor` of an encoder.
+        **options: Arguments of `hidden_states`, such as `layers`, of which the highest counts.
 
     Returns:
         `Result` with a row for each neighbor, the nearest first: `word`, `cosine`, the numbers of the `sentence` and of
@@ -198,10 +196,8 @@ def neighbors(
 
     Example:
     ```python
-    preprocessor = keras_transfer.text.WordPreprocessor(["a", "b", "c"])
-    encoder = keras_transfer.encoders.WordVectorEncoder(5, hidden_dim=4)
-    sentences = [["a", "b"], ["c", "a"]]
-    print(keras_transfer.analysis.neighbors(encoder, ["b", "a"], 1, sentences, k=2, preprocessor=preprocessor))
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.analysis.neighbors(model, ["A", "fine", "film"], 2, [["The", "movie"], ["Films"]], verbose=0)
     ```
 
     Source: Peters et al. 2018, "Deep contextualized word representations", table 4. https://arxiv.org/abs/1802.05365

@@ -31,7 +31,7 @@ def scores_of_numbers(labels, predicted):
 def describe_numbers(scores, count):
     """Returns the scores of `count` rows as a table of text."""
     rows = [[name.replace("_", " "), f"{score:.4f}"] for name, score in scores.items()]
-    return Table(f"{count:,} rows", ["", "value"], rows).to_text()
+    return str(Table(f"{count:,} rows", ["", "value"], rows))
 
 
 def card_facts(model, folder):

@@ -28,6 +28,14 @@ def new_axes(width=6.4, height=3.6):
     return axes
 
 
+def draw_lines(axes, places, rows, lines):
+    """Draws values of rows, given a dict from their names to labels, and the band of the first, `low` to `high`."""
+    for (name, label), style in zip(lines.items(), STYLES):
+        axes.plot(places, [row[name] for row in rows], label=label, **style)
+    low, high = ([row[name] for row in rows] for name in ("low", "high"))
+    axes.fill_between(places, low, high, color=STYLES[0]["color"], alpha=0.2, linewidth=0)
+
+
 @functools.cache
 def _figure_class():
     """Returns a class of figures that a notebook displays, also without `%matplotlib inline`."""

@@ -4,9 +4,9 @@ import sys
 
 from keras_transfer.core.door import open_door
 from keras_transfer.experiments.comparison import compare
-from keras_transfer.experiments.comparison_plots import plot_learning_curves
 from keras_transfer.experiments.comparison_report import Comparison
 from keras_transfer.experiments.continual import ContinualComparison, compare_continual
+from keras_transfer.experiments.learning_curves import plot_learning_curves
 from keras_transfer.experiments.studies import Restarts, RunCost, ScalingCurve
 from keras_transfer.experiments.transfer import TransferMatrix, transfer_matrix
 

@@ -308,12 +308,8 @@ def _describe(make_model):
 
 def named_variants(methods):
     """Returns `{name: {definition: Recipe or callable}}` for the argument `methods` of `compare`."""
-    if isinstance(methods, dict):
-        named = list(methods.items())
-    elif isinstance(methods, (list, tuple)):
-        named = [(_name(method), method) for method in methods]
-    else:
-        raise ValueError(f"`methods` must be a list or a dict. Received: methods={methods!r}")
+    expect(isinstance(methods, (dict, list, tuple)), "`methods` must be a list or a dict.", methods=methods)
+    named = [*methods.items()] if isinstance(methods, dict) else [(_name(method), method) for method in methods]
     names = [name for name, _ in named]
     expect(names, "`methods` must have at least one method.", methods=methods)
     rule = "`methods` must have different names, which are strings."
@@ -408,11 +404,9 @@ class RunFile:
         except (ValueError, KeyError, TypeError):
             wrong = [self.path]
         expect(not wrong, "`results` must be a new file, or one that an experiment wrote.", results=str(self.path))
-        if different := _differences(before, self.settings):
-            raise ValueError(
-                "The file contains runs with different settings. Choose another file for `results`. "
-                f"Received: results={str(self.path)!r}, with {'; '.join(different)}"
-            )
+        different = "; ".join(_differences(before, self.settings))
+        rule = "The file contains runs with different settings. Choose another file for `results`."
+        expect(not different, rule, received=f"results={str(self.path)!r}, with {different}")
         self.settings = before
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_transfer.analysis import Result, mean_interval, paired_test
 from keras_transfer.core.expect import expect
+from keras_transfer.core.plots import GREY, STYLES, new_axes
 from keras_transfer.data import label_of_accuracy
-from keras_transfer.experiments.comparison_plots import plot_comparison
 
 
 class Comparison(Result):
@@ -94,7 +94,28 @@ class Comparison(Result):
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        return plot_comparison(self, differences)
+        rows, runs, parts = self.rows, self.runs, self.parts
+        axes = new_axes(6.4, 1.6 + 0.28 * len(rows))
+        places, count = np.arange(len(rows)), rows[0]["seeds"]
+        for part, style, shift in zip(parts, STYLES, (0.14, -0.14, 0.0)):
+            if differences:
+                base = [run[part] for run in runs[self.baseline]]
+                pairs = [mean_interval(np.subtract([run[part] for run in runs[row["method"]]], base)) for row in rows]
+            else:
+                pairs = [(row[part], row[f"{part}_interval"]) for row in rows]
+            means, widths = zip(*((mean, width or 0.0) for mean, width in pairs))
+            at = places + (shift if len(parts) > 1 else 0.0)
+            axes.errorbar(means, at, xerr=widths, markersize=4, capsize=2.5, label=part, **{**style, "linestyle": ""})
+        if differences:
+            axes.axvline(0.0, color=GREY, linewidth=1)
+        axes.set_yticks(places, [row["method"] for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        intervals = f"mean of {count} seeds with its 95% interval" if count > 1 else "1 seed, no interval"
+        what = f"difference of {self.metric} from {self.baseline!r}" if differences else self.metric
+        axes.set(xlabel=f"{what}\n{intervals}")
+        axes.grid(axis="x", alpha=0.3)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(parts), frameon=False)
+        return axes.figure
 
     def _cells(self):
         """Returns the column headers and the cells of each method as strings."""

@@ -12,20 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis import Result, Score, fraction_with_interval, mean_interval
+from keras_transfer.analysis import PlottedResult, Score, fraction_with_interval, mean_interval
 from keras_transfer.core.expect import POSITIVE, expect, expects, instance_of, number
-from keras_transfer.core.plots import BLUE, GREY, RED, new_axes
+from keras_transfer.core.plots import BLUE, GREY, RED
 from keras_transfer.experiments.comparison_report import Comparison
 
 RESAMPLES = 1000
 _SECONDS = 60  # The counters of processors begin again after some minutes at full power.
 
 
-class Restarts(Result):
+class Restarts(PlottedResult):
     """Counts the runs of a comparison that failed to learn, such as classifiers with one answer to everything.
 
     `rows` have for each method its number of `runs`, how many have `failed`, their `share` with its 95% Wilson interval
     from `low` to `high`, the mean validation `score` of all runs, and that of the others, `score_of_rest`, or `None`.
+    `plot()` draws the scores of all seeds, failed ones as crosses, and the median of each method.
 
     Args:
         comparison: `Comparison` that `compare` returns.
@@ -33,7 +34,7 @@ class Restarts(Result):
             most frequent label of the validation data.
 
     Raises:
-        ValueError: If `failed` is missing, and the metric is not the accuracy or the labels are not known.
+        ValueError: If `failed` is missing, and no accuracy of the most frequent label is known.
 
     Example:
     ```python
@@ -64,14 +65,9 @@ class Restarts(Result):
             row = {"method": name, "runs": len(bad), "failed": int(bad.sum()), "share": share, "low": low, "high": high}
             rest = None if bad.all() else float(scores[~bad].mean())
             self.rows.append({**row, "score": float(scores.mean()), "score_of_rest": rest})
-        self.columns = {
-            "method": "",
-            "runs": "",
-            "failed": "",
-            "share": ".2f",
-            "95% interval": (("low", "high"), ".2f"),
-        }
-        self.columns |= {metric: ("score", ".4f"), "of the rest": ("score_of_rest", ".4f")}
+        self.columns = {**dict.fromkeys(("method", "runs", "failed"), ""), "share": ".2f"}
+        self.columns |= {"95% interval": (("low", "high"), ".2f"), metric: ("score", ".4f")}
+        self.columns["of the rest"] = ("score_of_rest", ".4f")
         self.score = f"{part} {metric}"
         self.notes = [f"failed: {self.score} of at {'most' if self.mode == 'max' else 'least'} {failed:.4f}."]
 
@@ -79,13 +75,8 @@ class Restarts(Result):
         better = scores - self.failed if self.mode == "max" else self.failed - scores
         return ~(better > 1e-6)  # NaN has failed, too.
 
-    def plot(self) -> Any:
-        """Plots the validation scores of all seeds, failed ones as crosses, and the median of each method.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-        """
-        axes = new_axes(6.4, 1.4 + 0.36 * len(self.rows))
+    def _draw(self, axes):
+        axes.figure.set_figheight(1.4 + 0.36 * len(self.rows))
         for place, scores in enumerate(self.scores.values()):
             heights = place + np.random.default_rng(0).uniform(-0.2, 0.2, len(scores))
             for bad, style in ((False, {"marker": "o", "color": BLUE}), (True, {"marker": "x", "color": RED})):
@@ -96,24 +87,22 @@ class Restarts(Result):
         axes.set_yticks(range(len(self.rows)), [row["method"] for row in self.rows], parse_math=False)
         axes.set(ylim=(len(self.rows) - 0.5, -0.5), xlabel=f"{self.score} of each seed, and the median")
         axes.grid(axis="x", alpha=0.3)
-        return axes.figure
 
 
-class ScalingCurve(Result):
+class ScalingCurve(PlottedResult):
     """Fits the power law `a - b * size ** -c` to scores by the amount of data, to see whether more data would help.
 
     `a` is the score of unlimited data. The fit is that of least squares to the mean scores, weighted by the seeds.
     `rows` have for each `size` its number of `seeds`, the mean `score` with its 95% t interval from `low` to `high`, or
     `None` for a single seed, and the value of the curve, `fitted`. The attributes `a`, `b` and `c` are `(value, low,
-    high)`.
+    high)`. `plot()` draws both with their intervals, up to twice the largest size.
 
     Args:
         sizes: List of at least four different numbers, such as of labels, of pretraining texts or of parameters.
         scores: List of the scores of each size: a list of floats, one for each seed, or one float.
 
     Raises:
-        ValueError: If there are fewer than four sizes, if sizes are equal or not positive, if sizes and scores differ
-            in number, or if a score is not finite.
+        ValueError: If there are not four different positive sizes with scores, or if a score is not finite.
 
     Example:
     ```python
@@ -160,19 +149,14 @@ class ScalingCurve(Result):
             size: Float. Number of examples.
 
         Returns:
-            `(value, low, high)`, with the 95% bootstrap interval over the seeds, or NaN with a single seed. The error
-            of the form of the curve, which grows beyond the largest size, is not in it.
+            `(value, low, high)`, with the 95% bootstrap interval over the seeds, or NaN with a single seed. It does not
+            contain the error of the form of the curve.
         """
         a, b, c = self._fits
         return _score(a - b * float(size) ** -c)
 
-    def plot(self) -> Any:
-        """Plots the mean scores with their intervals, and the curve with its interval up to twice the largest size.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-        """
-        axes, sizes = new_axes(), [row["size"] for row in self.rows]
+    def _draw(self, axes):
+        sizes = [row["size"] for row in self.rows]
         places = np.geomspace(min(sizes), 2 * max(sizes), 60)
         values, low, high = zip(*map(self.predict, places))
         axes.plot(places, values, color=GREY, linestyle="--")
@@ -184,7 +168,6 @@ class ScalingCurve(Result):
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        return axes.figure
 
 
 def _score(values):
@@ -212,8 +195,8 @@ def _fit(sizes, scores, weights):
 class RunCost(contextlib.AbstractContextManager):
     """Measures the time and, where the machine tells, the energy of a block of code.
 
-    The energy is that of the counters of the processor, which often only the administrator can read, and that of NVIDIA
-    GPUs, whose power is read each second. Both count all that runs on them, not this process alone.
+    The energy is that of the counters of the processor, which often only the administrator can read, and of NVIDIA
+    GPUs. Both count all that runs on them, not this process alone.
 
     Args:
         watts: Float. Power that is assumed if nothing can be measured. Defaults to `None`.

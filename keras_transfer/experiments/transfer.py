@@ -8,11 +8,12 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
-from keras_transfer.analysis import Result
+from keras_transfer.analysis import PlottedResult
 from keras_transfer.core.expect import expect
 from keras_transfer.experiments.comparison import compare, define, parts_of
-from keras_transfer.experiments.comparison_plots import plot_transfer
 from keras_transfer.experiments.comparison_report import Comparison, shown_score
 from keras_transfer.tasks import Task
 
@@ -145,8 +146,10 @@ def _train(model, train, validation, seed, callbacks, *, plan, encoders, metrics
         model.encoder.save_weights(path)
 
 
-class TransferMatrix(Result):
+class TransferMatrix(PlottedResult):
     """The scores of tasks alone and after others, which `transfer_matrix` returns.
+
+    `plot()` draws the differences from the targets alone as a matrix, in which blue is better.
 
     Args:
         comparisons: Dict from names of targets to `Comparison`s, whose baseline is the target alone.
@@ -175,16 +178,19 @@ class TransferMatrix(Result):
             if row["gain"] > 0 and (1.0 if row["p"] is None else row["p"]) < 0.05:  # The interval then excludes 0.
                 self.helps[name].append(first)
 
-    def plot(self) -> Any:
-        """Plots the differences from the targets alone as a matrix, in which blue is better.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        return plot_transfer(self)
+    def _draw(self, axes):
+        names = list(self.comparisons)
+        gains = np.zeros((len(names), len(names)))
+        axes.figure.set_size_inches(2.6 + 0.8 * len(names), 1.4 + 0.45 * len(names))
+        for target, first, row in self.pairs:
+            place = names.index(target), names.index(first)
+            gains[place] = row["gain"]
+            axes.text(*place[::-1], f"{row['difference']:+.3f}", ha="center", va="center", fontsize=8)
+        most = 2 * np.abs(gains).max() or 1.0  # Pale colors, behind numbers.
+        axes.imshow(gains, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), names)
+        axes.set(xlabel="intermediate task", ylabel="target")
 
     def _cells(self):
         cells = {}

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
 from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.scores import rate_columns, rate_of
 from keras_transfer.core.expect import TEXT, expect, expects, instance_of, integer, list_of
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.objectives import word_starts_of
@@ -50,9 +50,7 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
     Source: https://arxiv.org/abs/1910.14659
     """
     is_task = isinstance(model, keras.layers.Layer)
-    rule = (
-        "`model` must be a `CausalLM`, a `MaskedLM` or a `BidirectionalLM`, whose head predicts tokens, or a function."
-    )
+    rule = "`model` must be a `CausalLM`, a `MaskedLM` or a `BidirectionalLM`, or a function."
     expect(isinstance(model, (CausalLM, MaskedLM, BidirectionalLM)) if is_task else callable(model), rule, model=model)
     texts = to_list(texts)
     different = list(dict.fromkeys(texts))
@@ -79,16 +77,15 @@ def minimal_pairs(
 
     Args:
         model: Language model, or a function from texts to scores, as for `sentence_scores`.
-        pairs: `MinimalPairs`, such as from `datasets.load_blimp`, or a dict of them, such as of a whole folder. There
-            is a row for each phenomenon, or for each entry of a dict.
+        pairs: `MinimalPairs`, such as from `datasets.load_blimp`, or a dict of them.
         against: Another model, for the accuracy before. Defaults to `None`.
         batch_size: Integer. Number of rows in a batch of a task. Defaults to `64`.
 
     Returns:
-        A `Result` with a row for each `phenomenon`, and the last one for `"all"`: the number of `pairs` and of `ties`,
-        which count as half, `accuracy` with its 95% interval `low` and `high` (Wilson), and `examples`, a list of
-        `(good, bad, margin)` for all pairs that the model gets wrong, the most clearly wrong first. With another model,
-        `before` is its accuracy, and `difference` has the interval `difference_low` and `difference_high` (Newcombe).
+        A `Result` with a row for each `phenomenon`, or entry of a dict, and for `"all"`: the number of `pairs` and of
+        `ties`, which count as half, `accuracy` with its 95% interval `low` to `high` (Wilson), and `examples`, a list
+        of `(good, bad, margin)` for all pairs that the model gets wrong, the worst first. With another model, `before`
+        is its accuracy, and `difference` has the interval `difference_low` to `difference_high` (Newcombe).
 
     Raises:
         ValueError: If the columns differ in length, if there are no pairs, or if `model` is no language model.
@@ -138,13 +135,12 @@ def substitutes(
         model: Language model, or a function from texts to scores, as for `sentence_scores`.
         text: String. The sentence, which contains `word` once.
         word: String. The word to replace.
-        candidates: List of strings. Words or phrases to compare. Defaults to `None`, for the most likely words of the
-            vocabulary, which requires a `MaskedLM`.
+        candidates: List of strings. Words or phrases. Defaults to `None`, for the likeliest words of a `MaskedLM`.
         k: Integer. Number of words to return at most. Defaults to `10`.
 
     Returns:
-        List of `(candidate, difference)`, the most likely first. `difference` is the log-likelihood of the changed
-        sentence minus that of the original one: if it is positive, the model prefers the candidate.
+        List of `(candidate, difference)`, the likeliest first: the log-likelihood of the changed sentence minus that of
+        the original one.
 
     Raises:
         ValueError: If `text` does not contain `word` exactly once, or if `candidates` are required.

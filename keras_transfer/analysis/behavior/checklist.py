@@ -11,9 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.scores import rate_columns, rate_of
 from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of, number
 from keras_transfer.core.lines import shorten
 from keras_transfer.core.names import did_you_mean
@@ -27,8 +27,7 @@ def fill_templates(template: Any, *, samples: int | None = None, seed: int = 0, 
     Fields whose names end in a digit, such as `{name1}` and `{name2}`, have different values of one list, `name`.
 
     Args:
-        template: String with fields in braces, or tuple of strings that are filled with the same values, such as the
-            texts before and after a change.
+        template: String with fields in braces, or tuple of strings that are filled with the same values.
         samples: Integer. Number of combinations to draw, if there are more. Defaults to `None`, for all.
         seed: Integer. Seed of the combinations that are drawn. Defaults to `0`.
         **lists: List of values for each field.
@@ -82,7 +81,7 @@ class MinimumFunctionality:
         name: String. What is tested.
         x: List of texts or of lists of words, or a tuple of two columns for pairs and questions.
         expected: The right answer of all rows, or a list with one for each row: a label, a list of the labels of words,
-            or for questions a text or a list of texts, each of which is right.
+            or for questions one right text or a list of several.
 
     Example:
     ```python
@@ -149,13 +148,10 @@ class Direction:
 
 
 Failure = collections.namedtuple("Failure", ("x", "changed", "expected", "answer", "answer_after"))
+TEST = instance_of((MinimumFunctionality, Invariance, Direction), "a MinimumFunctionality, Invariance or Direction")
 
 
-@expects(
-    tests=list_of(
-        instance_of((MinimumFunctionality, Invariance, Direction), "a MinimumFunctionality, Invariance or Direction")
-    )
-)
+@expects(tests=list_of(TEST))
 def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> Result:
     """Returns how often a model fails tests of its behavior, as in CheckList.
 
@@ -169,9 +165,9 @@ def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> 
 
     Returns:
         A `Result` with a row for each `test`: its `kind`, the number of `cases` and `failures`, `failure rate` with its
-        95% interval `low` and `high` (Wilson), and `examples`, a list of `(x, changed, expected, answer, answer_after)`
-        for all rows that the model answers wrong, with `None` for what a test lacks. With another model, `before` is
-        its rate, and `difference` has the interval `difference_low` and `difference_high` (Newcombe).
+        95% interval `low` to `high` (Wilson), and `examples`, a list of `(x, changed, expected, answer, answer_after)`
+        for all failures. With another model, `before` is its rate, and `difference` has the interval `difference_low`
+        to `difference_high` (Newcombe).
 
     Raises:
         ValueError: If columns differ in length, if the model lacks a label, or if it is of another kind.

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.analysis.behavior import checklist
-from keras_transfer.analysis.behavior.rates import rate_columns, rate_of
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult, Result
+from keras_transfer.analysis.scores import rate_columns, rate_of
 from keras_transfer.core.expect import FRACTION, expect, expects, instance_of, integer, list_of, one_of
-from keras_transfer.core.plots import STYLES, new_axes
+from keras_transfer.core.plots import STYLES
 
 _KINDS = ("swap", "middle", "random", "keyboard")
 _KEYBOARD = zip(("qwertyuiop", "asdfghjkl", "zxcvbnm"), (0.0, 0.25, 0.75))  # How far right each row begins.
@@ -28,9 +28,9 @@ def typos(x: Any, rate: float = 0.1, *, kind: str = "swap", seed: int = 0) -> An
     Args:
         x: A string, or a list or tuple of strings, also nested: lists of words, or a tuple of two columns for pairs.
         rate: Float between 0 and 1. Fraction of the words that have an error, on average. Defaults to `0.1`.
-        kind: String. `"swap"` exchanges two neighboring letters, and `"middle"` shuffles letters. Both change words of
-            at least four letters, whose first and last letters stay. `"random"` shuffles all letters of a word, and
-            `"keyboard"` replaces one with a letter beside it on the QWERTY keyboard. Defaults to `"swap"`.
+        kind: String. `"swap"` exchanges two neighboring letters, and `"middle"` shuffles letters, but not the first and
+            the last. `"random"` shuffles all letters of a word, and `"keyboard"` replaces one with a neighbor on the
+            QWERTY keyboard. Defaults to `"swap"`.
         seed: Integer. Seed of what is drawn. Defaults to `0`.
 
     Returns:
@@ -90,29 +90,25 @@ def add_distractors(
 ) -> list[str]:
     """Returns contexts with a sentence at their ends that answers another, similar question.
 
-    As in AddSent, the numbers and names of the question are replaced, so that the sentence contradicts no answer, and a
-    made-up answer takes the place of the question word. No parser and no person mends its grammar, so it is a rougher
-    test than AddSent's.
+    As in AddSent, the numbers and names of the question are replaced, and a made-up answer takes the place of the
+    question word. Nobody mends its grammar, so it is a rougher test than AddSent's.
 
     Args:
         questions: List of strings, in English.
         contexts: List of strings.
-        answers: List of lists of right answers, strings or objects with a string `text`, such as from
-            `datasets.load_squad`. No sentence contains one of them.
+        answers: List of lists of right answers, strings or objects with a string `text`. No new sentence has one.
         seed: Integer. Seed of what is drawn. Defaults to `0`.
 
     Returns:
-        List of strings. The places of answers are as before. The context of a question without a question word, a
-        number or a name remains as it is.
+        List of strings. The context of a question without a question word, a number or a name remains as it is.
 
     Raises:
         ValueError: If the columns differ in length.
 
     Example:
     ```python
-    keras_transfer.analysis.add_distractors(
-        ["Where did Ann Lee live in 1920?"], ["Ann Lee lived in Rome."], [["Rome"]]
-    )  # ["Ann Lee lived in Rome. In Chicago did Melodore live in 1937."] or similar
+    keras_transfer.analysis.add_distractors(["Where did Ann Lee live?"], ["Ann Lee lived in Rome."], [["Rome"]])
+    # ["Ann Lee lived in Rome. In Chicago did Melodore live."] or similar
     ```
 
     Source: https://arxiv.org/abs/1707.07328
@@ -195,9 +191,7 @@ def overlap_tests(samples: int = 50, *, seed: int = 0) -> list[checklist.Minimum
         pairs = checklist.fill_templates(tuple(texts), samples=samples, seed=seed + place, **words)
         for column, texts in zip(found.setdefault((heuristic, label), ([], [])), pairs):
             column.extend(texts)
-    return [
-        checklist.MinimumFunctionality(f"{heuristic}, {label}", x, label) for (heuristic, label), x in found.items()
-    ]
+    return [checklist.MinimumFunctionality(", ".join(kind), x, kind[1]) for kind, x in found.items()]
 
 
 @expects(
@@ -217,23 +211,22 @@ def perturbation_curve(
 ) -> Result:
     """Returns the accuracy of a model on texts with more and more changes.
 
-    The words of a tagger count one by one, as if they were independent. Answers to questions count by SQuAD's exact
-    match, and only the questions have typing errors.
+    The words of a tagger count one by one. Answers to questions count by SQuAD's exact match, and only the questions
+    have typing errors.
 
     Args:
         model: `TextClassifier`, `TokenClassifier` or `SpanExtractor`, or a function from `x` to a list of answers.
         x: Texts, lists of words, or a tuple of two columns.
         y: The right answers: labels, their positions, lists of labels, or for questions lists of right answers.
-        kinds: List of kinds of `typos`, by default all, or a dict of functions `(x, rate, seed)` that return changed
-            data.
+        kinds: List of kinds of `typos`, by default all, or a dict of functions `(x, rate, seed)` to changed data.
         rates: List of floats between 0 and 1. Defaults to `(0.1, 0.3, 0.5)`.
         against: Another model, for the accuracy before. Defaults to `None`.
         seed: Integer. Seed of the changes. Defaults to `0`.
 
     Returns:
         A `Result` with a row for the data as it is, and one for each `change` and `rate`: the number of `cases`, and
-        `accuracy` with its 95% interval `low` and `high` (Wilson). With another model, `before` is its accuracy, and
-        `difference` has the interval `difference_low` and `difference_high` (Newcombe). `plot()` draws it.
+        `accuracy` with its 95% interval `low` to `high` (Wilson). With another model, `before` is its accuracy, and
+        `difference` has the interval `difference_low` to `difference_high` (Newcombe). `plot()` draws it.
 
     Raises:
         ValueError: If `x` and `y` differ in length, if the model lacks a label, or if a kind is unknown.
@@ -267,12 +260,11 @@ def _with_typos(model, kind, x, rate, seed):
     return (changed, *contexts) if contexts else changed
 
 
-class _Curve(Result):
-    """The accuracy of a model on texts with more and more changes."""
+class _Curve(PlottedResult):
+    """The accuracy of a model by the rate of each change, with its interval, and that of another model dotted."""
 
-    def plot(self):
-        """Plots the accuracy by the rate of each change, with its interval, and that of the other model dotted."""
-        axes, (start, *others) = new_axes(), self.rows
+    def _draw(self, axes):
+        start, *others = self.rows
         for kind, style in zip(dict.fromkeys(row["change"] for row in others), STYLES * len(others)):
             rows = [start, *(row for row in others if row["change"] == kind)]
             rates, *values = zip(*([row[name] for name in ("rate", "accuracy", "low", "high")] for row in rows))
@@ -282,4 +274,3 @@ class _Curve(Result):
                 axes.plot(rates, [row["before"] for row in rows], color=style["color"], linestyle=":", alpha=0.6)
         axes.set(xlabel="fraction of words that are changed", ylabel="accuracy")
         axes.legend(frameon=False)
-        return axes.figure

@@ -77,16 +77,13 @@ class ProbeBank(keras.Model):
         fixed = {"trainable": False, "initializer": "zeros"}
         self.means = [self.add_weight((width,), name=f"mean_{i}", **fixed) for i, width in enumerate(widths)]
         self.scales = [self.add_weight((width,), name=f"scale_{i}", **fixed) for i, width in enumerate(widths)]
-        self.probes: list[dict] = []
-        for i, width in enumerate([*widths, *([widths[0]] if mixes else [])]):
-            shapes = self._shapes(width).items()
-            self.probes.append(
-                {part: self.add_weight(shape, "zeros", name=f"probe_{i}_{part}") for part, shape in shapes}
-            )
-        self.mix: dict = {}
+        shapes = [self._shapes(width) for width in widths]
         if mixes:
-            self.mix["logits"] = self.add_weight((members, len(widths)), "zeros", name="mix_logits")
-            self.mix["gamma"] = self.add_weight((members,), "ones", name="mix_gamma")
+            shapes.append({**shapes[0], "mix_logits": (members, len(widths)), "mix_gamma": (members, 1)})
+        self.probes = [
+            {part: self.add_weight(shape, "zeros", name=f"probe_{i}_{part}") for part, shape in own.items()}
+            for i, own in enumerate(shapes)
+        ]
         self.built = True
         self.compile(keras.optimizers.Adam(1e-3), jit_compile=keras.backend.backend() == "jax")
 
@@ -104,18 +101,16 @@ class ProbeBank(keras.Model):
         for layer, probe in enumerate(self.probes):
             for part, variable in probe.items():
                 variable.assign(self._initial(part, variable.shape, layer, seeds))
-        for name, variable in self.mix.items():
-            variable.assign(ops.full(variable.shape, float(name == "gamma")))
         for variable in self.optimizer.variables:
             if variable is not self.optimizer.learning_rate:
                 variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def _initial(self, part, shape, layer, seeds):
-        """Returns the initial values of a weight: Glorot's uniform for kernels, 0 for biases, 1 for scales."""
+        """Returns the initial values of a weight: Glorot's uniform for kernels, 1 for scales, 0 for the others."""
         if not part.endswith("kernel"):
-            return np.full(shape, float(part == "scale"), "float32")
+            return np.full(shape, float(part in ("scale", "mix_gamma")), "float32")
         limit = math.sqrt(6 / (shape[0] + shape[-1]))
-        if len(self.probes[layer]) == 2:
+        if not self.hidden_dim:
             limit = min(limit, 0.05)  # In few dimensions, a linear probe would need long to undo it.
         draws = (np.random.default_rng([seed, layer, zlib.crc32(part.encode())]) for seed in seeds)
         return np.stack([draw.uniform(-limit, limit, (shape[0], shape[-1])) for draw in draws], axis=1)
@@ -135,10 +130,10 @@ class ProbeBank(keras.Model):
             for each, mean, scale in zip(inputs["vectors"], self.means, self.scales)
         ]
         found = [self._answer(*each, inputs, product) for each in zip(vectors, self.probes)]
-        if self.mix:  # [batch, ..., layers, dim] to [batch, ..., members, dim]
-            weights = ops.softmax(self.mix["logits"], axis=-1) * self.mix["gamma"][:, None]
-            mixed = ops.matmul(weights, ops.stack(vectors, axis=-2))
-            found.append(self._answer(mixed, self.probes[-1], inputs, member_product))
+        if len(self.probes) > len(vectors):  # [batch, ..., layers, dim] to [batch, ..., members, dim]
+            mix = self.probes[-1]
+            weights = ops.softmax(mix["mix_logits"], axis=-1) * mix["mix_gamma"]
+            found.append(self._answer(ops.matmul(weights, ops.stack(vectors, axis=-2)), mix, inputs, member_product))
         return ops.stack(found, axis=1)
 
     def _answer(self, vectors, probe, inputs, multiply):
@@ -151,13 +146,6 @@ class ProbeBank(keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         weights = ops.convert_to_tensor(x["weights"])[:, None, None]
         return ops.sum(ops.sum(y_pred["loss"] * weights, axis=0) / ops.maximum(ops.sum(weights), 1.0))
-
-    def members_of(self, layer):
-        """Returns the weights of the probes of a layer, each with its axis of members."""
-        found = [(variable, len(variable.shape) - 2) for variable in self.probes[layer].values()]
-        if self.mix and layer == len(self.probes) - 1:
-            found += [(variable, 0) for variable in self.mix.values()]
-        return found
 
 
 class EdgeBank(ProbeBank):
@@ -208,8 +196,7 @@ class EdgeBank(ProbeBank):
 
 def product(vectors, kernel):
     """Returns vectors [..., dim] times kernels [dim, members, out], [..., members, out]."""
-    found = ops.matmul(ops.reshape(vectors, (-1, vectors.shape[-1])), ops.reshape(kernel, (kernel.shape[0], -1)))
-    return ops.reshape(found, (*ops.shape(vectors)[:-1], *kernel.shape[1:]))
+    return ops.tensordot(vectors, kernel, axes=1)
 
 
 def member_product(vectors, kernel):
@@ -223,8 +210,8 @@ def train(bank, items, validation, statistics, seeds, *, epochs, batch_size, lea
     bank.begin(statistics, seeds)
     most, number = batch_size, 0
     batch_size, epochs, checks, steps = schedule(len(items), epochs, batch_size)
-    variables = [(layer, *each) for layer in range(len(bank.probes)) for each in bank.members_of(layer)]
-    kept = [ops.convert_to_numpy(variable) for _, variable, _ in variables]
+    variables = [(layer, variable) for layer, probe in enumerate(bank.probes) for variable in probe.values()]
+    kept = [ops.convert_to_numpy(variable) for _, variable in variables]
     best = np.full((len(bank.probes), bank.members), np.inf)
     for epoch in range(epochs):
         for chosen, weights in blocks(len(items), batch_size, seeds[0], epoch):
@@ -237,10 +224,9 @@ def train(bank, items, validation, statistics, seeds, *, epochs, batch_size, lea
             rule = "The losses must be finite. Lower `learning_rate`, unless the vectors of the model are not finite."
             expect(np.isfinite(losses).all(), rule, losses=losses.mean(axis=1).tolist())
             better, best = losses < best, np.minimum(losses, best)
-            for place, (layer, variable, axis) in enumerate(variables):
-                improved = better[layer].reshape([-1 if i == axis else 1 for i in range(len(variable.shape))])
-                kept[place] = np.where(improved, ops.convert_to_numpy(variable), kept[place])
-    for (_, variable, _), values in zip(variables, kept):
+            for place, (layer, variable) in enumerate(variables):
+                kept[place] = np.where(better[layer][:, None], ops.convert_to_numpy(variable), kept[place])
+    for (_, variable), values in zip(variables, kept):
         variable.assign(values)
 
 

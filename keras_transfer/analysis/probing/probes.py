@@ -1,8 +1,10 @@
 """Probes: small classifiers that show in which layers of an encoder a property of words or texts can be read."""
 
 import dataclasses
+import itertools
 import logging
 import pathlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,6 @@ import keras
 import numpy as np
 
 from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, schedule, train
-from keras_transfer.analysis.probing.controls import code_lengths, code_steps, control_labels, frequent_labels
 from keras_transfer.analysis.probing.sweeps import MIX, LayerSweep
 from keras_transfer.analysis.stored_states import PIECES, POOLINGS, hidden_states, random_weights, subject_of
 from keras_transfer.core.expect import POSITIVE, expect, expects, integer, list_of, one_of, optional
@@ -31,6 +32,9 @@ _COLUMNS = {
 _HELD_OUT = 0.1
 _BATCH_SIZE = 1024  # Most words or texts in a step.
 CONTROL_ROWS = 2000  # Training sentences that the encoder with random weights reads.
+VALIDATION_ITEMS = 4096  # They choose the epoch of each probe of the online code.
+# Fractions of the sentences that are coded one after the other (Voita and Titov 2020, section 3.2.2).
+PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 
 
 @expects(
@@ -56,11 +60,9 @@ class Probe:
     - `"random_weights"`: the same architecture with initial weights, on 2,000 training sentences and 1,000 others.
     - `"word_types"`: the most frequent label of each word, without a model.
 
-    Vectors are scaled to mean 0 and variance 1 in each dimension, which a linear probe can undo, so that one learning
-    rate fits all encoders. A last probe reads a learned weighted mean of all layers after this scaling, if they have
-    one width: the mix, whose weights show where the property is. All probes are trained together, as one Keras model
-    that reads each batch once, and each is what it would be alone. The seeds differ in initial weights and in the
-    control task.
+    Vectors are scaled to mean 0 and variance 1, which a linear probe can undo, so that one learning rate fits all
+    encoders. A last probe reads a learned weighted mean of all layers, if they have one width: the mix. All probes are
+    trained together, and each is what it would be alone.
 
     Args:
         kind: String, `"token"` for labels of words, `"sentence"` for labels of texts, or `"edge"` for labels of spans
@@ -68,9 +70,10 @@ class Probe:
         hidden_dim: Integer. Width of a hidden layer with ReLU, or for edges of the MLP. Defaults to `None`, linear
             probes, or for edges 256.
         layers: List of names or numbers of layers, as in `hidden_states`. Defaults to `None`, all layers.
-        seeds: Integer. Number of probes of each layer. Defaults to `3`.
-        epochs: Integer. Number of epochs. Few data are read more often. After each, each probe is compared on the
-            validation data, and keeps its best weights. Defaults to `5`.
+        seeds: Integer. Number of probes of each layer, with their own initial weights and control task. Defaults to
+            `3`.
+        epochs: Integer. Number of epochs, more of few data. Each probe keeps the weights of the epoch that is best on
+            the validation data. Defaults to `5`.
         learning_rate: Float. Rate at the first step. It falls to 0 in half a cosine. Defaults to `3e-3`.
         controls: List of the controls above. Defaults to `None`, all of them.
         pieces: String. The vector of a word, as in `hidden_states`. Defaults to `"first"`.
@@ -90,8 +93,7 @@ class Probe:
     ```
 
     Source: https://arxiv.org/abs/1909.03368 (control tasks), https://arxiv.org/abs/2003.12298 (description length),
-    https://arxiv.org/abs/1905.05950 (the mix), https://arxiv.org/abs/1905.06316 (edge probes, of which it has the
-    model of jiant 1: a projection and a pooling by attention for each span, then an MLP with sigmoids)
+    https://arxiv.org/abs/1905.05950 (the mix), https://arxiv.org/abs/1905.06316 (edge probes, as in jiant 1)
     """
 
     kind: str = "token"
@@ -107,10 +109,8 @@ class Probe:
 
     def __post_init__(self):
         known = CONTROLS[self.kind]
-        unknown = [name for name in self.controls or () if name not in known]
-        expect(
-            not unknown, f"`controls` of a probe of the kind {self.kind!r} must be some of {known}.", controls=unknown
-        )
+        rule = f"`controls` of a probe of the kind {self.kind!r} must be some of {known}."
+        expect({*(self.controls or ())} <= {*known}, rule, controls=self.controls)
 
     def sweep(
         self,
@@ -125,16 +125,14 @@ class Probe:
     ) -> LayerSweep:
         """Trains the probes of all layers, and returns their scores.
 
-        The hidden states are computed once and stored. Only classes of the training data, or for spans of all parts,
-        can be answered.
+        Only classes of the training data, or for spans of all parts, can be answered.
 
         Args:
             model: A task, or an encoder.
-            train: Tuple `(sentences, labels)`: for `"token"`, lists of words and lists of labels, such as a part of
-                `load_universal_dependencies`; for `"sentence"`, texts (or a tuple of two columns) and labels. Labels
-                are names or integers. For `"edge"`, `(sentences, spans, labels)`: for each sentence a list of spans
-                `(start, end)`, ends exclusive, or of pairs of spans, and a list with a label, or a list of labels, for
-                each.
+            train: Tuple `(sentences, labels)`: for `"token"`, lists of words and of labels, such as a part of
+                `load_universal_dependencies`; for `"sentence"`, texts (or a tuple of two columns) and labels. For
+                `"edge"`, `(sentences, spans, labels)`: for each sentence a list of spans `(start, end)`, ends
+                exclusive, or of pairs of spans, and for each of these a label, or a list of labels.
             validation: The same, for choosing the best epoch. Defaults to `None`, a tenth of the training sentences.
             test: The same, for the scores. Defaults to `None`, the validation data.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
@@ -238,7 +236,6 @@ class _Sweep:
         expect(len(kinds) < 2, "All parts must have pairs of spans, or all single ones.", spans=kinds)
         self.controls = CONTROLS[probe.kind] if probe.controls is None else tuple(probe.controls)
         self.seeds = list(range(probe.seeds))
-        self.options = {"epochs": probe.epochs, "batch_size": _BATCH_SIZE, "learning_rate": probe.learning_rate}
         keys = dict.fromkeys(key for part in parts.values() for key in part.keys)
         self.numbers = {key: number for number, key in enumerate(keys)}
         self.control = np.zeros((len(keys), 0), int)  # The class of each word in the control task of each seed.
@@ -267,24 +264,29 @@ class _Sweep:
         bank, single = (kind(widths, members, **sizes) for members in (len(seeds), 1))
         some = {name: self._some_sentences(name) for name in items}
         subset = {name: own.some(np.isin(own.sentences, some[name])) for name, own in items.items()}
-        step, statistics = self._bar(items["train"], subset["train"]), items["train"].statistics()
-        train(bank, items["train"], items["validation"], statistics, seeds, **self.options, step=step)
+        untrained = random_weights(self.encoder) if "random_weights" in self.controls else None
+        counts = [len(items["train"]), *([] if untrained is None else [len(subset["train"])] * 2)]
+        counts += portions_of(items["train"])[1][:-1].tolist() if "description_length" in self.controls else []
+        steps = sum(schedule(count, probe.epochs, _BATCH_SIZE)[-1] for count in counts)
+        bar = keras.utils.Progbar(steps, verbose=1 if self.verbose == "auto" else self.verbose, unit_name="step")
+        options = {"epochs": probe.epochs, "batch_size": _BATCH_SIZE, "learning_rate": probe.learning_rate}
+        self.options, statistics = {**options, "step": lambda: bar.add(1)}, items["train"].statistics()
+        train(bank, items["train"], items["validation"], statistics, seeds, **self.options)
         layers, part = [*names, *([MIX] if mixes else [])], "test" if "test" in self.parts else "validation"
         found = answers(bank, items["test"], _BATCH_SIZE)
         sweep = LayerSweep(layers, self.classes, items["test"], found, len(self.seeds), part)
         if mixes:
-            mix = keras.ops.softmax(keras.ops.cast(bank.mix["logits"], "float32"))
+            mix = keras.ops.softmax(keras.ops.cast(bank.probes[-1]["mix_logits"], "float32"))
             sweep.mix = keras.ops.convert_to_numpy(mix)[: len(self.seeds)]
         if "description_length" in self.controls:
-            length = code_lengths(single, items["train"], items["validation"], statistics, self.options, step)
-            sweep._add(bits=length.bits, compression=length.uniform_bits / length.bits)
-        untrained = random_weights(self.encoder) if "random_weights" in self.controls else None
+            bits = self._code_lengths(single, items, statistics)
+            sweep._add(bits=bits, compression=len(items["train"]) * np.log2(single.classes) / bits)
         if untrained is not None:
             parts = {name: part.some(some[name]) for name, part in self.parts.items()}
             both = subset, self._items(untrained, parts, "random_", names)
-            sweep._add_random(*(self._answers(single, own, step) for own in both), subset["test"])
+            sweep._add_random(*(self._answers(single, own) for own in both), subset["test"])
         if "word_types" in self.controls:
-            sweep._add_word_types(frequent_labels(items["train"], items["test"]))
+            sweep.word_types = frequent_score(items["train"], items["test"])
         return sweep
 
     def _items(self, encoder, parts, prefix="", layers=None):
@@ -326,18 +328,59 @@ class _Sweep:
         count = CONTROL_ROWS // (1 if name == "train" else 2)
         return np.sort(np.random.default_rng(0).permutation(np.unique(part.sentences))[:count])
 
-    def _answers(self, bank, items, step):
+    def _code_lengths(self, bank, items, statistics):
+        """Returns the bits of the labels of the training items in each layer, for a bank of one member."""
+        train_items, ends = portions_of(items["train"])
+        validation, losses = items["validation"].some(slice(VALIDATION_ITEMS)), [np.zeros(len(bank.probes))]
+        for start, end in itertools.pairwise(ends):
+            train(bank, train_items.some(slice(start)), validation, statistics, [0], **self.options)
+            found = answers(bank, train_items.some(slice(start, end)), _BATCH_SIZE)
+            losses.append(found["loss"][:, :, 0].sum(axis=0))
+        return description_length(losses, ends[0], bank.classes)
+
+    def _answers(self, bank, items):
         """Returns what new probes of a bank answer for the test items."""
         statistics = items["train"].statistics()
-        train(bank, items["train"], items["validation"], statistics, [0], **self.options, step=step)
+        train(bank, items["train"], items["validation"], statistics, [0], **self.options)
         return answers(bank, items["test"], _BATCH_SIZE)
 
-    def _bar(self, items, subset):
-        """Returns a function that advances a progress bar by a step of training."""
-        total = schedule(len(items), self.probe.epochs, _BATCH_SIZE)[-1]
-        total += code_steps(items, self.options) if "description_length" in self.controls else 0
-        total += (
-            2 * schedule(len(subset), self.probe.epochs, _BATCH_SIZE)[-1] if "random_weights" in self.controls else 0
-        )
-        bar = keras.utils.Progbar(total, verbose=1 if self.verbose == "auto" else self.verbose, unit_name="step")
-        return lambda: bar.add(1)
+
+def control_labels(count, probabilities, seeds):
+    """Returns random classes [count, seeds] of the different words, the labels of the control task of each seed.
+
+    A probe can only learn them by remembering words (Hewitt and Liang 2019). They are as frequent as the real labels.
+    """
+    draws = (np.random.default_rng(seed).choice(len(probabilities), count, p=probabilities) for seed in seeds)
+    return np.stack([*draws], axis=1)
+
+
+def portions_of(items):
+    """Returns items in a random order of their sentences, and the numbers of items at which the portions end."""
+    sentences, which = np.unique(items.sentences, return_inverse=True)
+    rank = np.random.default_rng(0).permutation(len(sentences))[which]
+    order = np.argsort(rank, kind="stable")
+    cuts = np.unique(np.maximum((np.array(PORTIONS) * len(sentences)).round().astype(int), 1))
+    return items.some(order), np.searchsorted(rank[order], cuts)
+
+
+def description_length(losses, first, num_classes):
+    """Returns the bits of labels in the online code (Voita and Titov 2020, section 2.2).
+
+    The first portion is coded with equal probabilities, and each of the others by a probe that was trained on all
+    portions before it, with losses in nats. (The authors' code adds its nats to the bits of the first portion.)
+    """
+    return first * np.log2(num_classes) + np.sum(losses, axis=0, dtype="float64") / np.log(2)
+
+
+def frequent_score(items, asked):
+    """Returns the score of the labels that the key of each item has most often among others, or that all have."""
+    real = slice(None if items.of_spans else 1)  # The other columns are of control tasks, or equal.
+    labels, counts = [*map(tuple, items.labels[:, real].tolist())], defaultdict(Counter)
+    for key, label in zip(items.keys.tolist(), labels):
+        counts[key][label] += 1
+    [(other, _)] = Counter(labels).most_common(1)
+    found = {key: own.most_common(1)[0][0] for key, own in counts.items()}
+    guessed, wanted = np.array([found.get(key, other) for key in asked.keys.tolist()]), asked.labels[:, real]
+    if items.of_spans:
+        return float(2 * (guessed * wanted).sum() / (guessed.sum() + wanted.sum()))
+    return float((guessed == wanted).mean())

@@ -105,16 +105,15 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
     - `"word_content"`: which one of 30 words the sentence contains.
     - `"bigram_shift"`: whether two neighboring words were exchanged.
     - `"tree_depth"`: the depth of the dependency tree, at most 7.
-    - `"tense"`, `"subject_number"`, `"object_number"`: a feature of the finite main verb, its subject, or its
-      object.
+    - `"tense"`, `"subject_number"`, `"object_number"`: a feature of the finite main verb, its subject, or its object.
     - `"odd_word"`: whether a noun or a verb was replaced by a random one.
     - `"coordination_inversion"`: whether two coordinated clauses were exchanged.
 
     Args:
         name: String, one of the names above.
         trees: `datasets.Trees`, such as `read_trees(path)`.
-        features: List of lists of strings, the features of each word, such as `read_conllu(path,
-            field="feats").labels`. The tasks of features need them. Defaults to `None`.
+        features: List of lists of strings, the features of each word, for the tasks of features, such as
+            `read_conllu(path, field="feats").labels`. Defaults to `None`.
         seed: Integer. Seed of what is exchanged or replaced. Defaults to `0`.
 
     Returns:
@@ -134,7 +133,7 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
     Source: Conneau et al. 2018, https://arxiv.org/abs/1805.01070.
     """
     check_trees(trees, "trees")
-    columns = {**dict(zip(("words", "heads", "relations", "tags"), trees)), "features": features or trees.words}
+    columns = {**trees._asdict(), "features": features or trees.words}
     if name in ("tense", "subject_number", "object_number"):
         fits = features is not None and [*map(len, features)] == [*map(len, trees.words)]
         rule = f'The task {name!r} needs `features` of each word, such as `read_conllu(path, field="feats").labels`.'

@@ -1,5 +1,6 @@
 """The structural probe: how well a linear map of a layer's vectors gives the syntax tree of a sentence."""
 
+import dataclasses
 import logging
 import pathlib
 from collections.abc import Sequence
@@ -10,11 +11,11 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_tree, tree_depths, tree_distances
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.significance import bootstrap_interval, spearman
 from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
-from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
+from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, draw_lines, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents
 from keras_transfer.datasets import Trees
 from keras_transfer.keras_internals import trace_predict
@@ -26,6 +27,8 @@ _LENGTHS = range(5, 51)  # The authors average rank correlations over sentences 
 _GOLD = {"distance": tree_distances, "depth": tree_depths}
 
 
+@expects(target=one_of(*_GOLD), rank=integer(1), epochs=integer(1), batch_size=integer(1), learning_rate=POSITIVE)
+@dataclasses.dataclass(frozen=True)
 class StructuralProbe:
     """Finds syntax trees in the vectors of each layer (Hewitt and Manning 2019).
 
@@ -33,9 +36,8 @@ class StructuralProbe:
     words of the tree, or that of `B x` is the depth of a word. The score shows what a linear map can read from the
     vectors, and not what the model uses.
 
-    All layers are trained at once, each as it would be alone. The vectors of a layer are scaled by a number, which `B`
-    can undo, such that one learning rate fits all encoders. The rate falls to 0 along a cosine, and each probe keeps
-    the weights of the epoch with its lowest validation loss. (The authors divide the rate by 10 when that loss stalls.)
+    All layers are trained at once, each as it would be alone, on vectors that are scaled by a number. The learning rate
+    falls to 0 along a cosine, and each probe keeps the weights of its best epoch. (The authors' rate falls in steps.)
 
     Args:
         target: String. `"distance"` or `"depth"`.
@@ -47,12 +49,8 @@ class StructuralProbe:
 
     Example:
     ```python
-    trees = keras_transfer.datasets.Trees(
-        [["Dogs", "bark"], ["They", "bark", "loudly"]] * 8,
-        [[2, 0], [2, 0, 2]] * 8,
-        [["nsubj", "root"], ["nsubj", "root", "advmod"]] * 8,
-        [["NOUN", "VERB"], ["PRON", "VERB", "ADV"]] * 8,
-    )
+    words, relations, tags = ["Dogs", "bark"], ["nsubj", "root"], ["NOUN", "VERB"]
+    trees = keras_transfer.datasets.Trees([words] * 8, [[2, 0]] * 8, [relations] * 8, [tags] * 8)
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
     print(keras_transfer.analysis.StructuralProbe(rank=2, epochs=3).sweep(model, trees, verbose=0))
     ```
@@ -60,19 +58,13 @@ class StructuralProbe:
     Source: https://aclanthology.org/N19-1419
     """
 
-    @expects(target=one_of(*_GOLD), rank=integer(1), epochs=integer(1), batch_size=integer(1), learning_rate=POSITIVE)
-    def __init__(
-        self,
-        target: str = "distance",
-        *,
-        rank: int = 64,
-        epochs: int = 20,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        layers: Sequence | None = None,
-    ):
-        self.target, self.rank, self.epochs, self.batch_size = target, rank, epochs, batch_size
-        self.learning_rate, self.layers = learning_rate, layers
+    target: str = "distance"
+    _: dataclasses.KW_ONLY
+    rank: int = 64
+    epochs: int = 20
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    layers: Sequence | None = None
 
     @expects(train=TREES, validation=TREES, test=TREES, skip=list_of(TEXT))
     def sweep(
@@ -97,10 +89,9 @@ class StructuralProbe:
             validation: `Trees` to choose the epoch. Defaults to `None`, a tenth of the sentences of `train`.
             test: `Trees` to score the probes. Defaults to `None`, the validation data.
             skip: List of strings. Tags of words that do not count in spanning trees, nor as the root. Defaults to
-                `("PUNCT",)`. (The authors skip punctuation by the tags of the Penn Treebank.)
+                `("PUNCT",)`.
             preprocessor: The preprocessor of the encoder. Defaults to `None`, that of the task.
-            folder: String or path. Folder for the vectors, as for `hidden_states`, which both targets can use. Defaults
-                to `None`, memory or temporary files.
+            folder: String or path. Folder for the vectors, as for `hidden_states`. Defaults to `None`.
             verbose: `"auto"`, `0` (silent), `1` (progress bars) or `2` (lines). Defaults to `"auto"`.
 
         Returns:
@@ -206,8 +197,10 @@ def _predict(probes, data):
 
 
 class SquaredLengths(keras.layers.Layer):
-    """The squared lengths of the vectors `[batch, words, dim]` of each layer after a linear map, `[batch, layers,
-    words]`, or those of all differences, `[batch, layers, words, words]`."""
+    """The squared lengths of the vectors of each layer after a linear map, or those of all differences.
+
+    The vectors have the shape `[batch, words, dim]`, and the result `[batch, layers, words]`, or one axis more.
+    """
 
     def __init__(self, target, rank, scales):
         super().__init__(dtype="float32")
@@ -240,23 +233,22 @@ def sentence_errors(gold, predicted):
     return ops.sum(ops.abs(predicted - gold) * used, axis=axes) / ops.sum(used, axis=axes)
 
 
-class StructuralSweep(Result):
+class StructuralSweep(PlottedResult):
     """How well probes of each layer find syntax trees, which `StructuralProbe.sweep` returns.
+
+    `plot()` draws the score and the rank correlation of each layer.
 
     Attributes:
         rows: List of dicts, one for each layer. For distances, `uuas` is the share of the edges between words that the
             spanning tree of predicted distances has. For depths, `root_accuracy` is the share of sentences whose root
-            is the word with the least predicted depth. `low` and `high` are the limits of its 95% interval, from a
-            bootstrap over sentences. `spearman` is the rank correlation of predicted and true distances from each word,
-            or of depths, averaged for sentences of each length and then over the lengths from 5 to 50, NaN without such
-            sentences.
+            has the least predicted depth. `low` to `high` is its 95% bootstrap interval over sentences. `spearman` is
+            the rank correlation of predicted and true distances from each word, or of depths, averaged for sentences
+            of each length and then over the lengths from 5 to 50.
         best: String. The layer with the best score.
         neighbors: Float. The UUAS of joining each word with the next, or `None` for depths.
-        by_length: Dict from numbers of words, from 2, to the mean rank correlation of each layer, an array. It is 0 in
-            a sentence for whose words a probe predicts the same.
+        by_length: Dict from numbers of words, from 2, to the mean rank correlation of each layer, an array.
         trees: `datasets.Trees` of the sentences that were scored.
-        predictions: List of arrays `[layers, words, words]` or, for depths, `[layers, words]`, one for each of these
-            sentences.
+        predictions: List of arrays `[layers, words, words]` or, for depths, `[layers, words]`, one for each sentence.
     """
 
     title, index = "Structural probe", ("layer",)
@@ -273,17 +265,15 @@ class StructuralSweep(Result):
         self.by_length = self._correlations()
         inside = [values for length, values in self.by_length.items() if length in _LENGTHS]
         correlations = np.mean(inside, axis=0) if inside else np.full(len(layers), np.nan)
-        columns = {self.score: shares[-len(layers) :], "low": low, "high": high, "spearman": correlations}
-        self.rows = [
-            {"layer": layer, **{name: float(values[i]) for name, values in columns.items()}}
-            for i, layer in enumerate(layers)
-        ]
+        values = np.stack([shares[-len(layers) :], low, high, correlations], axis=1).tolist()
+        names = (self.score, "low", "high", "spearman")
+        self.rows = [{"layer": layer, **dict(zip(names, own))} for layer, own in zip(layers, values)]
         self.columns = {"layer": "", self.score: ".3f", "95% interval": (("low", "high"), ".3f"), "spearman": ".3f"}
         self.best = max(self.rows, key=lambda row: row[self.score])["layer"]
+        self.neighbors = float(shares[0]) if target == "distance" else None
         self.notes = [f"{len(predictions)} sentences of the {part} data. Best layer: {self.best}."]
         if part == "validation":
             self.notes.append("The epochs were chosen on the same sentences. Pass `test` for others.")
-        self.neighbors = float(shares[0]) if target == "distance" else None
         if target == "distance":
             self.notes.append(f"Joining each word with the next one scores {self.neighbors:.3f}.")
 
@@ -310,27 +300,13 @@ class StructuralSweep(Result):
                 found.setdefault(count, []).append(own.reshape(len(values), -1).mean(axis=1))
         return {count: np.mean(found[count], axis=0) for count in sorted(found)}
 
-    def plot(self) -> Any:
-        """Plots the score and the rank correlation of each layer.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, places = new_axes(), range(len(self.rows))
-        score, correlations, low, high = (
-            [row[name] for row in self.rows] for name in (self.score, "spearman", "low", "high")
-        )
-        axes.fill_between(places, low, high, color=STYLES[0]["color"], alpha=0.2, linewidth=0)
-        axes.plot(places, score, label=self.score.replace("_", " "), **STYLES[0])
-        axes.plot(places, correlations, label="Spearman", **STYLES[1])
+    def _draw(self, axes):
+        places = range(len(self.rows))
+        draw_lines(axes, places, self.rows, {self.score: self.score.replace("_", " "), "spearman": "Spearman"})
         if self.neighbors is not None:
             axes.axhline(self.neighbors, color=GREY, linewidth=1, label="each word joined with the next")
         axes.set_xticks(places, self.layers, rotation=30, ha="right")
         axes.figure.legend(frameon=False, loc="outside upper center", ncols=3)
-        return axes.figure
 
     def plot_spearman(self) -> Any:
         """Plots the rank correlation of the lowest, the best and the highest layer by the length of the sentence.
@@ -357,7 +333,7 @@ class StructuralSweep(Result):
             layer: String. The layer. Defaults to `None`, the best one.
 
         Returns:
-            A `matplotlib.figure.Figure`. Below the words, the edges of the tree are solid, and others are dashed.
+            A `matplotlib.figure.Figure`, in which edges that are not those of the tree are dashed.
 
         Raises:
             ImportError: If matplotlib is not installed.

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis.result import Result
+from keras_transfer.analysis.result import PlottedResult, Result
 from keras_transfer.analysis.significance import resampled_means, spearman
 from keras_transfer.core.expect import Rule, expect, expects
-from keras_transfer.core.plots import BLACK, GREY, STYLES, new_axes
+from keras_transfer.core.plots import BLACK, GREY, draw_lines
 
 MIX = "mix"
 _EXACT = 7  # Encoders of which all permutations are compared.
@@ -18,16 +18,18 @@ _SCORES = Rule(
 )
 
 
-class LayerSweep(Result):
+class LayerSweep(PlottedResult):
     """The scores of the probes of all layers, which `Probe.sweep` returns.
+
+    `plot()` draws the scores over the layers, with their intervals, controls, and the mix as bars.
 
     Attributes:
         layers: List of strings. Names of the layers, from the lowest, and perhaps `"mix"`.
         classes: List of strings. Names of the classes.
-        rows: List of dicts, one for each layer: `score` (accuracy, or micro F1 of spans), `low` and `high` (its 95%
-            interval over sentences), `seeds_std` (the standard deviation over seeds), and with the controls `control`
-            and `selectivity`; `bits` and `compression`; `subset`, `random` (both scores on a part of the data), `gain`,
-            `gain_low` and `gain_high` (their difference and its interval).
+        rows: List of dicts, one for each layer: `score` (accuracy, or micro F1 of spans) with its 95% interval `low` to
+            `high` over sentences and its `seeds_std`, and with the controls `control` and `selectivity`; `bits` and
+            `compression`; `subset` and `random` (both scores on a part of the data), and their difference `gain` with
+            its interval `gain_low` to `gain_high`.
         mix: Float array `[seeds, layers]`. The fraction of each layer in the mix, or `None`.
         word_types: Float. Score of the most frequent label of each word or text, or `None`.
     """
@@ -69,14 +71,6 @@ class LayerSweep(Result):
         values = _difference([_counts(found, items, slice(1)) for found in (trained, random)], items)
         self._add(**dict(zip(("subset", "random", "gain", "gain_low", "gain_high"), values)))
 
-    def _add_word_types(self, guessed):
-        """Sets the score of the most frequent labels."""
-        labels = self._items.labels
-        if self._items.of_spans:
-            self.word_types = float(2 * (guessed * labels).sum() / (guessed.sum() + labels.sum()))
-        else:
-            self.word_types = float((guessed[:, 0] == labels[:, 0]).mean())
-
     @property
     def best(self) -> str:
         """String. The layer with the highest score, apart from the mix."""
@@ -94,8 +88,8 @@ class LayerSweep(Result):
             other: `LayerSweep`, such as that of the model before fine-tuning, or of word vectors.
 
         Returns:
-            A `Result` with a row for each layer that both have, or for each layer if the other encoder has only one:
-            `score`, `other`, `difference`, and the 95% interval `low` to `high` of the difference over sentences.
+            A `Result` with a row for each layer that both have, or for each if the other encoder has only one: `score`,
+            `other`, and their `difference` with its 95% interval `low` to `high` over sentences.
 
         Raises:
             ValueError: If the sweeps have other test data, or no common layer.
@@ -115,19 +109,11 @@ class LayerSweep(Result):
         names, values = ("score", "other", "difference", "low", "high"), _difference(counts, ours)
         rows = [{"layer": layer, **dict(zip(names, map(float, own)))} for (layer, _), *own in zip(pairs, *values)]
         columns: dict = {"layer": "", "score": ".4f", "other": ".4f", "difference": "+.4f"}
-        columns |= {"95% interval": (("low", "high"), "+.4f")}
+        columns["95% interval"] = (("low", "high"), "+.4f")
         return Result(rows, columns, title="Differences", index=("layer",))
 
-    def plot(self) -> Any:
-        """Plots the scores over the layers, with their intervals, controls, and the mix as bars.
-
-        Returns:
-            A `matplotlib.figure.Figure`.
-
-        Raises:
-            ImportError: If matplotlib is not installed.
-        """
-        axes, rows = new_axes(), [row for row in self.rows if row["layer"] != MIX]
+    def _draw(self, axes):
+        rows = [row for row in self.rows if row["layer"] != MIX]
         places, names = np.arange(len(rows)), [row["layer"] for row in rows]
         if self.mix is not None:
             bars = axes.twinx()
@@ -135,17 +121,12 @@ class LayerSweep(Result):
             bars.set(ylabel="fraction in the mix", ylim=(0, 3 * float(self.mix.mean(axis=0).max())))
             bars.spines[["top"]].set_visible(False)
         kinds = {"score": "probe", "control": "control task", "random": "random weights"}
-        for (kind, label), style in zip(kinds.items(), STYLES):
-            if kind in rows[0]:
-                axes.plot(places, [row[kind] for row in rows], label=label, **style)
-        low, high = ([row[name] for row in rows] for name in ("low", "high"))
-        axes.fill_between(places, low, high, color=STYLES[0]["color"], alpha=0.2)
+        draw_lines(axes, places, rows, {kind: label for kind, label in kinds.items() if kind in rows[0]})
         if self.word_types is not None:
             axes.axhline(self.word_types, color=BLACK, linestyle=":", label="most frequent label")
         axes.set_xticks(places, names, rotation=45 if len(names) > 8 else 0)
         axes.set(xlabel="layer", ylabel="micro F1" if self._items.of_spans else "accuracy")
         axes.legend()
-        return axes.figure
 
     def _notes(self):
         texts, metric = len(np.unique(self._items.sentences)), "Micro F1" if self._items.of_spans else "Accuracy"
@@ -194,8 +175,7 @@ def probe_correlation(sweeps: Mapping, scores: Mapping) -> Result:
     """Returns whether encoders with better probes are better in a task, as a rank correlation.
 
     Args:
-        sweeps: Dict from the names of at least four encoders to their `LayerSweep`s, of which the best layer counts, or
-            to numbers.
+        sweeps: Dict from the names of at least four encoders to numbers, or to `LayerSweep`s, whose best layer counts.
         scores: Dict from the same names to the scores of the encoders in a task, such as after fine-tuning.
 
     Returns:
@@ -229,7 +209,6 @@ def probe_correlation(sweeps: Mapping, scores: Mapping) -> Result:
     resampled = [spearman(first[own], second[own]) for own in random.integers(0, count, (2000, count))]
     low, high = map(float, np.nanquantile(resampled, [0.025, 0.975]))
     note = f"Spearman's correlation {correlation:.2f}, 95% interval [{low:.2f}, {high:.2f}], p = {p:.3f}."
+    values = {"correlation": correlation, "low": low, "high": high, "p": p}
     columns = {"encoder": "", "probe": ".4f", "task": ".4f"}
-    found: Any = Result(rows, columns, title="Probes and a task", index=("encoder",), notes=[note])
-    found.correlation, found.low, found.high, found.p = correlation, low, high, p
-    return found
+    return Result(rows, columns, title="Probes and a task", index=("encoder",), notes=[note], **values)
