@@ -56,7 +56,7 @@ def test_a_learning_curve_has_the_mean_score_of_each_number_of_examples():
 
 
 test_a_mistake_is_one_error = check_errors(
-    (lambda: plot_learning_curves({}), "`comparisons` must be a dict from positive numbers of examples to `Comparison`s"),
+    (lambda: plot_learning_curves({}), "`comparisons` must be a dict from positive numbers of examples"),
     (lambda: plot_learning_curves({0: comparison({"a": [0.1]})}), "Received: count=0, comparison='Comparison'"),
     (lambda: plot_learning_curves({"few": comparison({"a": [0.1]})}), "Received: count='few', comparison='Comparison'"),
     (lambda: plot_learning_curves({5: {"a": 0.1}}), "Received: count=5, comparison='dict'"),

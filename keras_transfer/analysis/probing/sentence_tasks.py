@@ -133,7 +133,7 @@ def sentence_task(name: str, trees: Any, *, features: Sequence | None = None, se
     Source: Conneau et al. 2018, https://arxiv.org/abs/1805.01070.
     """
     check_trees(trees, "trees")
-    columns = {**trees._asdict(), "features": features or trees.words}
+    columns = {**dict(zip(("words", "heads", "relations", "tags"), trees)), "features": features or trees.words}
     if name in ("tense", "subject_number", "object_number"):
         fits = features is not None and [*map(len, features)] == [*map(len, trees.words)]
         rule = f'The task {name!r} needs `features` of each word, such as `read_conllu(path, field="feats").labels`.'
