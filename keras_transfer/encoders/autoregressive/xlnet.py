@@ -166,7 +166,8 @@ class XLNetEncoder(Encoder):
 
         Args:
             inputs: Dict of tensors, one for each input of the encoder.
-            heads, neurons: Lists to which what they return is appended. Default to `None`.
+            heads: List to which the outputs of the heads of each block are appended. Defaults to `None`.
+            neurons: The same for the neurons. Defaults to `None`.
 
         Returns:
             A dict with the key `encoder`.
