@@ -107,8 +107,8 @@ def outputs(folder, name, texts):
     from keras_transfer.serving.exported import FORMATS
     from keras_transfer.serving.portable import predict
 
-    format = "litert" if name == "savedmodel" else name
-    served = predict.Model(folder / format, open_model=FORMATS[format].open_model)
+    export = "litert" if name == "savedmodel" else name
+    served = predict.Model(folder / export, open_model=FORMATS[export.partition("-")[0]].open_model)
     if name == "savedmodel":
         served.compute = tokens_of(folder / name)
     groups = served.encode(texts)

@@ -76,6 +76,18 @@ def test_the_runtime_computes_the_same(name, format, tmp_path):
                 assert 0 < np.abs(found["logits"] - expected).max() < 0.1 * size
 
 
+def test_products_with_the_weights_of_onnx_do_not_overflow_16_bits(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    model = TextClassifier(encoders.BertEncoder(**SIZES), num_classes=3)
+    specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in model.input.items()}
+    FORMATS["onnx"].convert(graph_of(model), specs, model.weights, "int8_dynamic", tmp_path)
+    tensors = map(onnx.numpy_helper.to_array, onnx.load(tmp_path / "model.onnx").graph.initializer)
+    weights = [tensor.astype(int) for tensor in tensors if tensor.dtype == "int8" and tensor.ndim == 2]
+    assert len(weights) >= 5
+    # Processors without VNNI add two products of a byte of the activations, up to 255, and one of the weights.
+    assert max(2 * 255 * np.abs(weight).max() for weight in weights) < 2**15
+
+
 def ids(model, rows, length):
     """Random inputs of `model`, with padding if there are several rows."""
     random = np.random.default_rng(0)
