@@ -200,9 +200,9 @@ class Recipe:
             Defaults to `None`, for none.
         scalar_mix: Boolean. Whether the recipe requires a model with a `layers.ScalarMix`. Defaults to `False`.
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
-            batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
-            Each of these batches counts the same, whatever the number of its rows or tokens. The last update of the run
-            is the mean of the batches that are left. Defaults to `None`, an update for each batch.
+            batches of `batch_size` rows that together would not fit in memory. Each row or label counts the same, as in
+            one large batch. `steps` and the schedule count batches. The last update of the run is the mean of the
+            batches that are left. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to recompute the activations inside Transformer blocks for the gradient instead
             of storing them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
         precision: `"float32"`, `"mixed_bfloat16"`, a `Precision` from `recommended_precision`, or `"auto"`, which calls

@@ -155,17 +155,50 @@ def drop_gradients(optimizer):
         innermost(optimizer)._iterations.assign_sub(count)
 
 
-def apply_gradients(optimizer, variables):
+def weigh_batch(optimizer, total, count):
+    """Returns the factor for the loss of a batch with which an update is that of one batch of all its rows.
+
+    If the loss of batch k is a mean over n_k labels, the gradient of the large batch is `sum(n_k * g_k) / sum(n_k)`.
+    Keras adds up the gradients of K batches and divides by K. So each loss is multiplied by n_k. The sum is known with
+    the last batch, in which the loss and the accumulated gradients are multiplied by `K / sum(n_k)`, too. Gradients
+    that were accumulated without their numbers of labels, as in older files, are dropped.
+
+    Args:
+        total: `keras.Variable` for the sum of the n_k, to which this function adds `count`.
+        count: Scalar. Number of labels of the batch, n_k.
+    """
+    ops, steps = keras.ops, accumulation_steps(optimizer)
+    place, count = optimizer._iterations % steps, ops.cast(count, "float32")
+    before = ops.where(place == 0, 0.0, ops.convert_to_tensor(total))
+    total.assign(before + count)
+    is_last = place == steps - 1
+    factor = ops.where(is_last, steps / ops.maximum(before + count, 1e-7), 1.0)
+    kept = ops.where(before > 0, factor, 0.0)
+
+    def scale():
+        for gradient in optimizer._accumulated_gradients:
+            if gradient is not None:
+                gradient.assign(gradient * ops.cast(kept, gradient.dtype))
+
+    if keras.backend.backend() == "jax":  # A condition of JAX cannot assign, and XLA adds the factor to its loops.
+        scale()
+    else:
+        ops.cond(ops.logical_and(place > 0, ops.logical_or(is_last, before == 0)), scale, lambda: None)
+    return count * factor
+
+
+def apply_gradients(optimizer, variables, total=None):
     """Updates variables with the mean of the gradients that an optimizer has accumulated, if there are any.
 
-    Keras would wait for more batches, and divide by their number.
+    Keras would wait for more batches, and divide by their number. `total` is the variable of `weigh_batch`, if any.
     """
     count, steps, part = left_over(optimizer), accumulation_steps(optimizer), innermost(optimizer)
     if not count:
         return
+    labels = (0 if total is None else float(keras.ops.convert_to_numpy(total))) or count
     for gradient in part._accumulated_gradients:
         if gradient is not None:
-            gradient.assign(keras.ops.multiply(gradient, steps / count))
+            gradient.assign(keras.ops.multiply(gradient, steps / labels))
     done, rate = batch_count(part), part._learning_rate
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     set_back = set_learning_rate(part, float(rate(done - 1)) if is_schedule else None)  # that of the last batch

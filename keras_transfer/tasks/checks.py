@@ -10,7 +10,7 @@ import keras
 
 from keras_transfer.core.expect import expect, integer
 from keras_transfer.core.names import belongs, listed
-from keras_transfer.keras_internals import accumulation_steps, layer_tracking
+from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.training import check_schedule_free
 
 log = logging.getLogger("keras_transfer")
@@ -100,17 +100,6 @@ def warn_of_own_lora(model):
             "the same, but has no LoRA, and its LoRA weights no longer train. For adapters that files contain, use "
             "`keras_transfer.adaptation.add_adapters(model, 'lora:8')` instead of `enable_lora`. Received: LoRA in %s",
             listed(own, 3),
-        )
-
-
-def warn_of_accumulation(task):
-    """Logs a warning if batches whose losses are means of different numbers of tokens make an update together."""
-    steps = 1 if task.optimizer is None else accumulation_steps(task.optimizer)
-    if steps > 1 and task.labels.places is not None:
-        log.warning(
-            "Each of the %d batches of an update counts the same, whatever its number of labels. To count each label "
-            "the same, use larger batches without `gradient_accumulation_steps`.",
-            steps,
         )
 
 

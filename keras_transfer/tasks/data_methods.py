@@ -12,7 +12,7 @@ from keras_transfer.data import check_apart, compiles_each_length, label_of_accu
 from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.card_facts import FitRecord, remember_fit
-from keras_transfer.tasks.checks import check_fit_options, require_compiled, warn_of_accumulation
+from keras_transfer.tasks.checks import check_fit_options, require_compiled
 from keras_transfer.tasks.reader import ALL_ROWS, check_kind, kind_of
 from keras_transfer.tasks.source import batch_of, divided, read_data, source_of, validation_of
 from keras_transfer.tasks.token_targets import TokenTargets
@@ -119,7 +119,6 @@ class DataMethods(_Task):
         check_scope(self)
         require_compiled(self, "fit")
         check_fit_options(epochs, callbacks, validation_split, shuffle, kwargs)
-        warn_of_accumulation(self)
         if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
             x, validation_data = divided(self, x, y, sample_weight, validation_split)
             y = sample_weight = None

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,7 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
 from keras_transfer.core.expect import expect, expects
 from keras_transfer.data import renamed
-from keras_transfer.distribute import check_scope, factors_of_means, reducible
+from keras_transfer.distribute import check_scope, cut_off, factors_of_means, reducible
 from keras_transfer.encoders import (
     LoadsOwnWeights,
     Quantizes,
@@ -24,7 +25,7 @@ from keras_transfer.encoders import (
     store_weight_facts,
     without_weight_facts,
 )
-from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
+from keras_transfer.keras_internals import NotCloned, ReachesAllLayers, optimizers
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.checks import (
     check_floatx,
@@ -48,8 +49,16 @@ from keras_transfer.tasks.saved import (
 )
 from keras_transfer.tasks.several_devices import SeveralDevices
 from keras_transfer.text import PlainText, WindowPreprocessor
-from keras_transfer.training import FusedAdamW, build_optimizer, fine_tuning_rate, train_step
+from keras_transfer.training import (
+    FusedAdamW,
+    build_optimizer,
+    fine_tuning_rate,
+    labels_of_update,
+    train_step,
+    weighed_step,
+)
 
+_LABELS = "labels of update"  # The name in files of `labels_of_update`.
 _ANSWERS = {"encode": None}  # The `answers` of all tasks, in this order, and that of sentence-transformers.
 
 
@@ -161,6 +170,8 @@ class Task(
         arguments: Dict of the constructor's arguments, as they were given.
         head_is_pretrained: Boolean. Whether the head was pretrained together with the encoder. If so, adding adapters
             freezes it, and `"new"` does not select it.
+        labels_of_update: `keras.Variable`, the number of labels whose gradients the optimizer has accumulated, or
+            `None`.
     """
 
     preprocessor = of_part("reader", "preprocessor")
@@ -172,6 +183,7 @@ class Task(
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
+    labels_of_update: Any = None
     arguments: Mapping[str, Any] = types.MappingProxyType({})
 
     def __init_subclass__(cls, **kwargs):
@@ -382,6 +394,7 @@ class Task(
         if weights is not None:
             expect(loss is not None, rule, loss_weights=weights)
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs)
+        object.__setattr__(self, "labels_of_update", labels_of_update(self))
         self.head_adapters.compile_again = False
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -391,6 +404,7 @@ class Task(
             config: Dict. What `get_compile_config` returned when the model was saved.
         """
         super().compile(**keras.saving.deserialize_keras_object(config))
+        object.__setattr__(self, "labels_of_update", labels_of_update(self))
         if getattr(self, "optimizer", None) is not None:
             self.optimizer.build(self.trainable_variables)
 
@@ -424,11 +438,31 @@ class Task(
         self.labels.update_metrics(x, y, y_pred, sample_weight)
         return self.get_metrics_result()
 
+    @property
+    def metrics_variables(self):
+        """List of the variables of the metrics, and of what else a step changes besides weights and optimizer."""
+        return super().metrics_variables + ([] if self.labels_of_update is None else [self.labels_of_update])
+
     def train_step(self, *args):
-        """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
-        if keras.backend.backend() != "tensorflow":
+        """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights.
+
+        Batches whose gradients are accumulated are weighted by the numbers of their labels or rows.
+        """
+        *state, data = args
+        if keras.backend.backend() == "tensorflow":
+            weigh = functools.partial(self._weighed, data)
+            return reducible(self, train_step(self, data, self.labels.weight_of, weigh=weigh))
+        if self.labels_of_update is None:
             return super().train_step(*args)
-        return reducible(self, train_step(self, *args, weight_of=self.labels.weight_of))
+        data = cut_off(data)
+        return weighed_step(self, *state, data, weigh=functools.partial(self._weighed, data))
+
+    def _weighed(self, data, loss):
+        """Returns the loss of a batch as the optimizer minimizes it."""
+        if self.labels_of_update is None:
+            return loss
+        count = self.labels.count_of(*keras.utils.unpack_x_y_sample_weight(data))
+        return loss * optimizers.weigh_batch(self.optimizer, self.labels_of_update, count)
 
     # === Export and files ===
 
@@ -499,6 +533,8 @@ class Task(
         warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
+        if self.labels_of_update is not None and self.optimizer is not None:
+            store[_LABELS] = keras.ops.convert_to_numpy(self.labels_of_update)
         store_weight_facts(store, self.weight_facts())
 
     def checked_variables(self, store: Any) -> tuple:
@@ -514,6 +550,9 @@ class Task(
 
     def load_own_variables(self, store):
         values, heads = self.checked_variables(store)
+        labels = values.pop(_LABELS, 0.0)
+        if self.labels_of_update is not None and self.optimizer is not None:  # Without one, its state is not loaded.
+            self.labels_of_update.assign(labels)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)
 

@@ -24,6 +24,21 @@ def build_optimizer(model):
                 _assign_copy(variable, variable)
 
 
+def labels_of_update(model):
+    """Returns a variable for the number of labels in the gradients that a model's optimizer has accumulated.
+
+    It is `None` without accumulation, and for a `LossScaleOptimizer`, which does not count all batches.
+    """
+    optimizer = model.optimizer
+    if optimizer is None or optimizers.innermost(optimizer) is not optimizer:
+        return None
+    if optimizers.accumulation_steps(optimizer) == 1:
+        return None
+    with _scope(model):
+        name, one = "labels_of_update", "only_first_replica"
+        return keras.Variable(0.0, dtype="float32", trainable=False, name=name, aggregation=one)
+
+
 def restart_optimizer(model):
     """Resets a built optimizer to the state of a new one, except for its learning rate and its `kept_variables`.
 

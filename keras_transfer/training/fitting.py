@@ -76,7 +76,8 @@ class LastGradients(RunCallback):
         if self.progress.is_last_epoch and (count := optimizers.left_over(self.model.optimizer)):
             sync(self.model)
             log.info("The last update of the run is the mean of its last %d batches.", count)
-            optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables)
+            total = getattr(self.model, "labels_of_update", None)
+            optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables, total)
 
     def on_epoch_end(self, epoch, logs=None):
         self.on_test_begin()  # Without validation, nothing has called it.

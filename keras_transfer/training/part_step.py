@@ -54,6 +54,12 @@ def step_of_part(model, part, weights, weigh, spec):
     return step if model.run_eagerly else tf.function(step, input_signature=[spec], autograph=False)
 
 
+def weighed_step(model, *args, weigh):
+    """Runs a training step of a task on JAX or torch as `keras.Model.train_step` does, but minimizes `weigh(loss)`."""
+    step = _on_jax if keras.backend.backend() == "jax" else _on_torch
+    return step(model, model, *args, weights=model.trainable_variables, weigh=weigh)
+
+
 def _rows_of_replica(column, replicas):
     """Returns the rows of a batch that a replica of TensorFlow trains on."""
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -108,7 +114,7 @@ def _on_torch(model, part, data, weights, weigh):
     """Runs a training step on torch, and returns the metrics."""
     import torch
 
-    data = keras.tree.map_structure(keras.ops.convert_to_tensor, data)
+    data = keras.tree.map_structure(lambda part: None if part is None else keras.ops.convert_to_tensor(part), data)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     outputs = part(x, training=True)
     loss = part.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight)

@@ -86,6 +86,8 @@ class RunState:
         for kind in ("model", "optimizer", "metrics") if with_metrics else ("model", "optimizer"):
             for variable, name in zip(ours[kind].values(), theirs[kind], strict=True):
                 variable.assign(stored.read(name))
+        for variable, name in zip(ours["update"].values(), theirs["update"]):  # Older checkpoints do not have it.
+            variable.assign(stored.read(name))
         heads = {}
         for name in sorted(theirs["heads"]):
             heads.setdefault(name.split("/", 1)[1].rpartition("/")[0], []).append(stored.read(name))
@@ -95,14 +97,17 @@ class RunState:
 
 def _variables_of(model):
     """Returns a dict from unique names to the variables of a model, its optimizer and its metrics, and its heads."""
-    owners = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
+    labels = getattr(model, "labels_of_update", None)
+    owners = {"model": model.variables, "optimizer": model.optimizer.variables}
+    owners["metrics"] = [variable for variable in model.metrics_variables if variable is not labels]
+    owners["update"] = [] if labels is None else [labels]
     found = {f"{kind}/{i}/{v.path}": v for kind, variables in owners.items() for i, v in enumerate(variables)}
     heads = model.head_adapters.heads if hasattr(model, "head_adapters") else {}
     return found | {f"heads/{name}/{i:03d}": value for name, values in heads.items() for i, value in enumerate(values)}
 
 
 def _by_kind(tensors):
-    found = {kind: {} for kind in ("model", "optimizer", "metrics", "heads")}
+    found = {kind: {} for kind in ("model", "optimizer", "metrics", "update", "heads")}
     for name, value in tensors.items():
         found.setdefault(name.split("/")[0], {})[name] = value
     return found

@@ -1,0 +1,140 @@
+"""Accumulated gradients: batches of any numbers of rows and labels make the update of one large batch."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import L2SP
+from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.optimizers import LayerwiseOptimizer
+from tests.adaptation.adapters import adapter_models as models
+from tests.helpers import EAGER
+from tests.tasks.tiny import difference
+
+LENGTHS = np.array([3, 9, 1, 6, 2])  # Batches of two rows have 12, 7 and 2 words.
+REAL = np.arange(9) < LENGTHS[:, None]
+IDS = np.where(REAL, np.random.default_rng(0).integers(5, 20, REAL.shape), 0).astype("int32")
+ROWS = {"token_ids": IDS, "segment_ids": 0 * IDS, "padding_mask": REAL.astype("int32")}
+CLASSES = np.array([0, 1, 1, 0, 1])
+TARGETS = np.where(REAL, IDS % 2, -1)
+WITHOUT = np.where(np.arange(5)[:, None] // 2 == 1, -1, TARGETS)  # The second batch has no labels.
+WEIGHTS = {"sample_weight": np.array([1.0, 2.0, 0.5, 0.0, 3.0]), "class_weight": {0: 2.0, 1: 0.5}}
+WORDS = {"sample_weight": REAL.astype("float32")}
+MASKED = {"mask_positions": np.where(REAL, np.arange(9), -1).astype("int32")}
+DECODED = {"decoder_token_ids": IDS[:, ::-1] % 7 + 5, "decoder_padding_mask": ROWS["padding_mask"]}
+CASES = {
+    "classifier": (models.classifier, {}, CLASSES, {}),
+    "weights of rows and classes": (models.classifier, {}, CLASSES, WEIGHTS),
+    "tagger": (models.tagger, {}, TARGETS, {}),
+    "a batch without labels": (models.tagger, {}, WITHOUT, {}),
+    "causal language model": (models.language_model, {}, IDS % 7, WORDS),
+    "masked language model": (models.masked, MASKED, TARGETS, {}),
+    "sequence to sequence": (models.writer, DECODED, IDS % 7, WORDS),
+}
+
+
+def compiled(make=models.classifier, optimizer=None, steps=None, eagerly=EAGER):
+    task = make()
+    make_optimizer = optimizer or (lambda task, **options: keras.optimizers.SGD(0.5, **options))
+    task.compile(make_optimizer(task, gradient_accumulation_steps=steps), metrics=[], run_eagerly=eagerly)
+    return task
+
+
+def fit(task, size, *callbacks, more=None, y=CLASSES, epochs=1, **options):
+    x = {name: values for name, values in {**ROWS, **(more or {})}.items() if name in task.input}
+    options = {"batch_size": size, "epochs": epochs, "shuffle": False, "verbose": 0, **options}
+    task.fit(x, y, callbacks=[*callbacks], **options)
+    return task.get_weights()
+
+
+def on_rows(task, *parts):
+    for part in parts:
+        task.train_on_batch({name: ROWS[name][part] for name in task.input}, CLASSES[part])
+    return task.get_weights()
+
+
+def assert_equal(found, expected, start):
+    assert difference(found, expected) < 1e-6
+    assert difference(expected, start) > 1e-3
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.report("Batches of few tokens count as much as others.", "transformers#34191", "torchtune#1875")
+def test_batches_of_two_two_and_one_row_make_the_update_of_five_rows(case):
+    make, more, y, options = CASES[case]
+    found = fit(compiled(make, steps=3), 2, more=more, y=y, **options)
+    assert_equal(found, fit(compiled(make), 5, more=more, y=y, **options), make().get_weights())
+
+
+@pytest.mark.core
+def test_an_update_of_two_epochs_and_the_last_one_of_a_run_are_those_of_their_rows():
+    found = fit(compiled(steps=4, eagerly=False), 2, epochs=2)
+    task = compiled()
+    assert_equal(found, on_rows(task, [0, 1, 2, 3, 4, 0, 1], [2, 3, 4]), models.classifier().get_weights())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["clipped", "a penalty"])
+def test_gradients_are_clipped_and_penalized_as_those_of_the_large_batch(kind):
+    def optimizer(task, **options):
+        sgd = keras.optimizers.SGD(0.5, global_clipnorm=0.1 if kind == "clipped" else None, **options)
+        return sgd if kind == "clipped" else LayerwiseOptimizer(sgd, task, penalty=L2SP(0.3, new_strength=0.1))
+
+    found = fit(compiled(optimizer=optimizer, steps=3), 2, epochs=2)
+    expected = fit(compiled(optimizer=optimizer), 5, epochs=2)
+    assert_equal(found, expected, models.classifier().get_weights())
+
+
+class Crash(keras.callbacks.Callback):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps -= 1
+        if not self.steps:
+            raise KeyError("crash")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("save_every", "crash"), [(1, 3), ("epoch", 5)])
+def test_a_run_that_resumes_between_two_updates_ends_with_the_same_weights(save_every, crash, tmp_path):
+    with pytest.raises(KeyError, match="crash"), TrainingCheckpoint(tmp_path, save_every=save_every) as saved:
+        fit(compiled(steps=4), 2, saved, Crash(crash), epochs=2)
+    found = fit(compiled(steps=4), 2, TrainingCheckpoint(tmp_path, save_every=save_every), epochs=2)
+    assert_equal(found, fit(compiled(steps=4), 2, epochs=2), models.classifier().get_weights())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_file_keeps_the_gradients_that_wait_for_an_update_unless_it_lacks_their_numbers_of_labels(is_old, tmp_path):
+    task = compiled(steps=2)
+    if is_old:
+        object.__setattr__(task, "labels_of_update", None)
+    on_rows(task, [0, 1, 2, 3])
+    task.save_weights(tmp_path / "a.weights.h5")
+    loaded = compiled(steps=2)
+    loaded.optimizer.build(loaded.trainable_variables)
+    loaded.load_weights(tmp_path / "a.weights.h5")
+    expected = on_rows(compiled(), [4] if is_old else [0, 1, 2, 3, 4])
+    assert_equal(on_rows(loaded, [4]), expected, models.classifier().get_weights())
+
+
+def test_a_training_checkpoint_without_numbers_of_labels_loads(tmp_path):
+    old = compiled(steps=3)
+    object.__setattr__(old, "labels_of_update", None)
+    with pytest.raises(KeyError, match="crash"), TrainingCheckpoint(tmp_path, save_every=1) as saved:
+        fit(old, 2, saved, Crash(3))
+    found = fit(compiled(steps=3), 2, TrainingCheckpoint(tmp_path, save_every=1))
+    assert_equal(found, on_rows(compiled(), [4]), models.classifier().get_weights())
+
+
+def test_with_a_scaled_loss_each_batch_counts_the_same():
+    def scaled(task, **options):
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5, **options), initial_scale=4.0)
+
+    found = fit(compiled(optimizer=scaled, steps=2), 4)
+    parts = [on_rows(compiled(), part) for part in ([0, 1, 2, 3], [4])]
+    expected = [(one + other) / 2 for one, other in zip(*parts)]
+    assert_equal(found, expected, models.classifier().get_weights())
