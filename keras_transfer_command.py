@@ -276,9 +276,14 @@ COMMANDS = {
         "keras-transfer inspect classifier --data test.csv --against minilm-l6 --report inspection.html",
         {
             "model": {"help": f"{MODEL} of any task"},
-            **data("texts with labels, or texts for a model that predicts none"),
+            "--data": value(
+                "FILE",
+                f"{TABLE} of texts, with labels or targets if the model has any; for a tagger, a CoNLL or .conllu "
+                "file; for a model that finds answers, a file of SQuAD",
+                required=True,
+            ),
             **COLUMNS,
-            "--no-labels": flag("the table has no labels"),
+            "--no-labels": flag("the file has no labels, or they are not used"),
             "--against": value("MODEL", "model to compare with, such as its start: as for --encoder, or a .keras file"),
             "--pairs": value("FILE", "minimal pairs for a language model, a file or folder of BLiMP"),
             "--rows": count("rows that are drawn from a larger table", 1000, 2),

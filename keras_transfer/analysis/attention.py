@@ -12,11 +12,11 @@ from keras_transfer.analysis import page
 from keras_transfer.analysis.attention_view import heads_view, model_view
 from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import expect, one_of
+from keras_transfer.core.expect import NotApplicableError, expect, one_of
 from keras_transfer.core.plots import BLUE, new_axes
 from keras_transfer.data import preprocess_words
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
-from keras_transfer.tasks import Task
+from keras_transfer.tasks import SpanExtractor, Task
 from keras_transfer.text import is_sentences, to_sentences
 
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
@@ -260,7 +260,8 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
 
     Args:
         model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
-        x: Texts or lists of words as for `model.predict`, or a dict of the inputs of the encoder.
+        x: Texts or lists of words as for `model.predict`, or a dict of the inputs of the encoder. Texts of a pair that
+            the encoder reads one by one are two rows.
         targets: List of strings. For a `Seq2SeqLM`, the target of each text, such as the result of `model.generate(x)`.
             Defaults to `None`, for other models.
         preprocessor: Preprocessor of an encoder. Defaults to `None`, that of the task `model`.
@@ -283,7 +284,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
     encoder: Any = getattr(model, "encoder", model) if isinstance(model, Task) else model
     has_weights = isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights
     rule = "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder."
-    expect(has_weights, rule, encoder=encoder)
+    expect(has_weights, rule, error=NotApplicableError, encoder=encoder)
     if preprocessor is not None and not isinstance(model, Task) and not isinstance(x, dict):
         texts = [x] if isinstance(x, str) else x
         x = preprocess_words(to_sentences(x), preprocessor)[0] if is_sentences(x) else dict(preprocessor(texts))
@@ -293,7 +294,8 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
         expect(targets is None, "`targets` require texts and a `Seq2SeqLM`.", targets=targets)
         names = [*encoder.input]
         rule = f"`x` must be texts for a task with a preprocessor, or a dict of {names}, such as `preprocessor(texts)`."
-        expect(isinstance(x, dict) and {*names} <= {*x}, rule, [*x] if isinstance(x, dict) else x)
+        fits = isinstance(x, dict) and {*names} <= {*x}
+        expect(fits, rule, [*x] if isinstance(x, dict) else x, error=NotApplicableError)
         inputs, written = {name: to_numpy(value) for name, value in x.items()}, None
         check_ids(encoder, inputs)
     expect(len(inputs["token_ids"]), "`x` must have at least one row.", rows=0)
@@ -329,9 +331,14 @@ def _read(model, x, targets):
     """Returns the inputs of raw data as arrays, and the ids of targets or None."""
     if "decoder_token_ids" not in model.input:
         expect(targets is None, "`targets` require a `Seq2SeqLM`.", targets=targets)
-        return inputs_of(model, x), None
+        if isinstance(model, SpanExtractor):  # The beginning of each context.
+            return {name: np.array(value) for name, value in model.preprocessor(x).items()}, None
+        inputs = inputs_of(model, x)
+        if inputs["token_ids"].ndim > 2:  # The encoder reads the texts of a pair one by one.
+            inputs = {name: values.reshape(-1, *values.shape[2:]) for name, values in inputs.items()}
+        return inputs, None
     rule = "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`."
-    expect(targets is not None, rule, targets=None)
+    expect(targets is not None, rule, error=NotApplicableError, targets=None)
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))
     if not len(x):
         return {"token_ids": []}, None

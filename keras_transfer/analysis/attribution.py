@@ -11,7 +11,16 @@ from keras import ops
 
 from keras_transfer.analysis.attribution_rows import ask, ask_without
 from keras_transfer.analysis.attribution_view import Attributions
-from keras_transfer.core.expect import expect, expects, instance_of, integer, number, one_of, raising
+from keras_transfer.core.expect import (
+    NotApplicableError,
+    expect,
+    expects,
+    instance_of,
+    integer,
+    number,
+    one_of,
+    raising,
+)
 from keras_transfer.data import Batches, compiles_each_length
 from keras_transfer.encoders import above, is_quantized
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
@@ -24,7 +33,7 @@ _TOLERANCE = 0.01  # Part of the difference between two outputs that scores may 
 
 
 @expects(
-    model=instance_of(_TASKS, f"one of the tasks {[task.__name__ for task in _TASKS]}"),
+    model=instance_of(_TASKS, f"one of the tasks {[task.__name__ for task in _TASKS]}", NotApplicableError),
     method=one_of(*_GRADIENTS, "occlusion", "erasure", "lime", "shap"),
     baseline=one_of("pad", "mask", "zero"),
     steps=integer(2),
@@ -101,7 +110,7 @@ def attribute(
     occlusion, https://arxiv.org/abs/1311.2901; erasure, https://arxiv.org/abs/1612.08220.
     """
     rule = "A quantized model has no gradients. Use 'occlusion' or 'erasure'."
-    expect(method not in _GRADIENTS or not is_quantized(model), rule, method=method)
+    expect(method not in _GRADIENTS or not is_quantized(model), rule, error=NotApplicableError, method=method)
     rule = "`baseline='zero'` is for integrated gradients."
     expect(baseline != "zero" or method == "integrated_gradients", rule, method=method)
     has_numbers = isinstance(model, (TextRegressor, SpanExtractor))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transfer.analysis.scores import softmax
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import NotApplicableError, expect
 from keras_transfer.data import real_lengths, windows_in_memory
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TokenClassifier, check_rows, input_names
 from keras_transfer.text import TokenPreprocessor, WordLevelPreprocessor, WordPreprocessor, character_offsets
@@ -84,10 +84,11 @@ def _tags(task, sentences, target):
 def _about_texts(task, x, target):
     rule = "Gradients and `occlusion` require one row of tokens for each text. Use `erasure`, `lime` or `shap`."
     plain = task.windows is None and not task.siamese
-    expect(plain, rule, windows=task.windows, siamese=task.siamese)
+    expect(plain, rule, error=NotApplicableError, windows=task.windows, siamese=task.siamese)
     columns = task.reader.columns(x)
     inputs = task.reader.batches(columns, None, batch_size=64, shuffle=False).inputs
-    expect("text" not in inputs, f"The encoder accepts strings. {rule}", encoder=task.encoder)
+    accepts_strings = f"The encoder accepts strings. {rule}"
+    expect("text" not in inputs, accepts_strings, error=NotApplicableError, encoder=task.encoder)
     places, names = _classes(task, task.predict(inputs, verbose=0), target)
     texts = columns if isinstance(columns, tuple) else (columns,)
     return Question(inputs, places[:, None, None], names, *named(task.preprocessor, inputs, texts))
@@ -95,7 +96,7 @@ def _about_texts(task, x, target):
 
 def _about_words(task, x, target):
     rule = "A tagger with `crf=True` scores sequences of labels. Use `method='erasure'`."
-    expect(not task.crf, rule, crf=task.crf)
+    expect(not task.crf, rule, error=NotApplicableError, crf=task.crf)
     sentences = task.reader.columns(x)
     asked, places, names = _tags(task, sentences, target)
     data = task.reader.batches(sentences, None, batch_size=64, shuffle=False)
@@ -220,7 +221,7 @@ def _about_continuations(task, x, target):
             rows.append(whole[:place])
             chosen.append((place - 1, whole[place]))
     rule = "There is no generated token to explain. Pass `target`, a continuation of each text."
-    expect(rows, rule, continuations=continuations)
+    expect(rows, rule, error=NotApplicableError, continuations=continuations)
     length = max(map(len, rows))
     ids = np.array([[*row, *[0] * (length - len(row))] for row in rows], "int32")
     mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")

@@ -20,21 +20,33 @@ from keras_transfer.analysis.behavior.acceptability import minimal_pairs
 from keras_transfer.analysis.behavior.checklist import check_behavior
 from keras_transfer.analysis.behavior.perturbations import perturbation_curve
 from keras_transfer.analysis.probing.probes import Probe
+from keras_transfer.analysis.probing.structural_probe import StructuralProbe
+from keras_transfer.analysis.relations import relation_heads
 from keras_transfer.analysis.reporting import report
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.similarity import layer_similarity, moved_layers
 from keras_transfer.analysis.stored_states import subject_of
 from keras_transfer.core.arrays import data_digest, whole_column
-from keras_transfer.core.expect import expect, expects, integer
+from keras_transfer.core.expect import NotApplicableError, expect, expects, integer
 from keras_transfer.core.files import atomic_file
 from keras_transfer.data import fingerprint_of
-from keras_transfer.tasks import Seq2SeqLM, Task, TextClassifier, count_rows, take_rows
+from keras_transfer.datasets import Trees
+from keras_transfer.tasks import (
+    Seq2SeqLM,
+    SpanExtractor,
+    Task,
+    TextClassifier,
+    TokenClassifier,
+    count_rows,
+    take_rows,
+)
 from keras_transfer.text import is_sentences, is_text, to_columns, to_sentences
 from keras_transfer.version import __version__
 
-KEPT = "sections.json"
+KEPT, MODELS = "sections.json", ("model", "against")
 TYPED = 500  # Number of rows with typing errors.
 ATTENDED = 16  # Number of texts whose attention is kept in memory.
+PARSED = 200  # Number of trees whose relations heads may follow.
 
 
 @dataclasses.dataclass
@@ -45,6 +57,7 @@ class Subject:
     before: Any
     x: Any
     y: Any
+    trees: Any
     pairs: Any
     tests: Any
     preprocessor: Any
@@ -53,6 +66,22 @@ class Subject:
     def first(self, count):
         """Returns the first rows, and their labels."""
         return take_rows((self.x, self.y), np.arange(min(count, count_rows(self.x))))
+
+    def reader_of(self, model):
+        """Returns the preprocessor with which a model reads the rows."""
+        return getattr(model, "preprocessor", None) or self.preprocessor
+
+    def both(self, find, join=lambda found, other: [*map(list, zip(found, other))]):
+        """Returns the results of a function for the model, joined with those for the other one, if it has any.
+
+        Args:
+            join: Function of both lists of results. Defaults to the list of their pairs, which stand side by side.
+        """
+        found = find(self.model)
+        try:
+            return found if self.before is None else join(found, find(self.before))
+        except NotApplicableError as error:
+            return [*found, f"Left out for `against`. {error}"]
 
     @property
     def rival(self):
@@ -148,7 +177,8 @@ def inspect(
 
     Args:
         model: Task, or encoder with `preprocessor`.
-        data: `(x, y)` as for `model.fit`, `x` alone, or `datasets.Trees`. Use data that was not in the training.
+        data: `(x, y)` as for `model.fit`, `x` alone, or `datasets.Trees`, whose tags are the labels. Use data that was
+            not in the training.
         against: Task or encoder to compare with, such as the start of the fine-tuning. Defaults to `None`.
         pairs: `datasets.MinimalPairs`, for a language model. Defaults to `None`.
         tests: List of tests, as for `check_behavior`. Defaults to none.
@@ -164,7 +194,7 @@ def inspect(
 
     Raises:
         ValueError: If `model` or `against` is neither a task nor an encoder with a preprocessor, if there are no rows,
-            if rows and labels differ in number, or if a label is unknown to a classifier.
+            if rows and labels differ in number, or if a label is unknown to a classifier or a tagger.
 
     Example:
     ```python
@@ -180,11 +210,13 @@ def inspect(
     models = [each for each in (model, against) if each is not None]
     for each in models:
         subject_of(each, preprocessor)
-    x, y = _columns(data)
+    (x, y), trees = _columns(data), data if isinstance(data, Trees) else None
     count = count_rows(x)
     if count > rows:
-        x, y = take_rows((x, y), np.sort(np.random.default_rng(0).choice(count, rows, replace=False)))
-    subject = Subject(model, against, x, y, pairs, tests, preprocessor, examples)
+        drawn = np.sort(np.random.default_rng(0).choice(count, rows, replace=False))
+        x, y, trees = take_rows((x, y, trees), drawn)
+    trees = None if trees is None else Trees(*trees)
+    subject = Subject(model, against, x, y, trees, pairs, tests, preprocessor, examples)
     path = None if folder is None else pathlib.Path(folder) / KEPT
     digest = path and _digest(models, subject)
     found = _read(path, digest) if path else {}
@@ -202,7 +234,7 @@ def inspect(
                     file.write(json.dumps([digest, kept]).encode())
         bar.add(1)
     facts = {"rows": f"{rows:,} of {count:,}, drawn at random" if count > rows else f"{count:,}"}
-    for name, each in zip(("model", "against"), models):
+    for name, each in zip(MODELS, models):
         parts = dict.fromkeys(type(part).__name__ for part in (each, getattr(each, "encoder", each)))
         facts[name] = f"{' over '.join(parts)}, {each.count_params():,} weights"
     return Inspection({name: found[name] for name in SECTIONS}, facts)
@@ -210,7 +242,7 @@ def inspect(
 
 def _columns(data):
     """Returns texts or sentences, and their labels or `None`, as lists and arrays."""
-    x, y = (data.words, data.tags) if hasattr(data, "heads") else data if isinstance(data, tuple) else (data, None)
+    x, y = (data.words, data.tags) if isinstance(data, Trees) else data if isinstance(data, tuple) else (data, None)
     rule = "`data` must be `(x, y)`, or `x`: texts, pairs of texts, or lists of words, at least one."
     expect((is_text(x) or is_sentences(x)) and count_rows(x), rule, data=type(x).__name__)
     x, y = to_sentences(x) if is_sentences(x) else to_columns(x), whole_column(y)
@@ -225,22 +257,36 @@ def _digest(models, subject):
     reader = getattr(subject.preprocessor, "get_config", dict)()
     parts = [fingerprint_of(each, [each.get_config(), reader]) for each in models]
     tests = [{name: part for name, part in vars(test).items() if not callable(part)} for test in subject.tests]
-    return data_digest([__version__, parts, subject.x, subject.y, subject.pairs, tests, subject.examples])
+    data = [subject.x, subject.y, subject.trees, subject.pairs]
+    return data_digest([__version__, parts, *data, tests, subject.examples])
 
 
 def _found(title, about, find, subject):
     """Returns a section, or the reason why it has no meaning."""
     try:
-        results = [result for result in find(subject) if result is not None]
-    except (ValueError, ImportError) as error:
+        found = [result for result in find(subject) if result is not None]
+    except (NotApplicableError, ImportError) as error:
         return Section(title, about, reason=f"Left out. {error}")
     with contextlib.redirect_stdout(io.StringIO()):  # Text without the colors of a terminal.
-        texts = [f"{each.title}\n{each}" if isinstance(each, Result) else str(each) for each in results]
-    return Section(title, about, "\n\n".join(texts), "\n".join(map(_html, results)), results=results)
+        text = "\n\n".join(map(_text, found))
+    results = [each for result in found for each in (result if isinstance(result, list) else [result])]
+    return Section(title, about, text, "\n".join(map(_html, found)), results=results)
+
+
+def _text(result):
+    """Returns a result, or those of both models, as text."""
+    if isinstance(result, list):
+        return "\n\n".join(f"{name}: {_text(each)}" for name, each in zip(MODELS, result))
+    return f"{result.title}\n{result}" if isinstance(result, Result) else str(result)
 
 
 def _html(result):
-    """Returns a result as HTML, with its picture."""
+    """Returns a result, or those of both models side by side, as HTML with pictures."""
+    if isinstance(result, list):
+        columns = (f"<div><p>{name}</p>{_html(each)}</div>" for name, each in zip(MODELS, result))
+        return f'<div class="both">{"".join(columns)}</div>'
+    if isinstance(result, str):
+        return f"<p>{html.escape(tables.visible(result))}</p>"
     if isinstance(result, tables.Table):
         return page.section(result)
     if type(result)._repr_html_ is not Result._repr_html_:
@@ -275,28 +321,41 @@ def _section(title, about):
 def _scores(subject):
     model, other = subject.model, subject.rival
     if subject.y is None or not isinstance(model, Task):
-        raise ValueError("The data has no labels." if subject.y is None else "An encoder predicts no labels.")
+        raise NotApplicableError("The data has no labels." if subject.y is None else "An encoder predicts no labels.")
     if subject.report is not None:
         second = None if other is None else report(other, subject.x, subject.y)
         return [subject.report, None if second is None else subject.report.compare_with(second)]
     if not (hasattr(model, "predict_words") or hasattr(model, "answer")):
-        raise ValueError(f"A {type(model).__name__} predicts no classes. Use `model.evaluate(x, y)`.")
-    return [perturbation_curve(model, subject.x, subject.y, kinds={}, against=other).table()]
+        raise NotApplicableError(f"A {type(model).__name__} predicts no classes. Use `model.evaluate(x, y)`.")
+    return [perturbation_curve(model, subject.x, subject.y, kinds={}, against=other, verbose=0).table()]
 
 
 @_section("Which layer knows the labels?", "Linear probes on held-out rows. What can be read is not always used.")
 def _probes(subject):
     if subject.y is None:
-        raise ValueError("The data has no labels to probe for.")
-    before = subject.before
+        raise NotApplicableError("The data has no labels to probe for.")
+    if isinstance(subject.model, (Seq2SeqLM, SpanExtractor)):
+        raise NotApplicableError("Texts that a model writes or finds are no classes to probe for.")
     order = np.random.default_rng(0).permutation(len(subject.y))
-    test, train = (take_rows((subject.x, subject.y), rows) for rows in np.split(order, [-(-len(order) // 3)]))
+    parts = np.split(order, [-(-len(order) // 3)])
+    test, train = (take_rows((subject.x, subject.y), rows) for rows in parts)
     probe = Probe("token" if is_sentences(subject.x) else "sentence")
-    sweep = probe.sweep(subject.model, train, test=test, preprocessor=subject.preprocessor, verbose=0)
-    if before is None:
-        return [sweep]
-    own, plain = getattr(before, "preprocessor", None) or subject.preprocessor, dataclasses.replace(probe, controls=())
-    return [sweep, sweep.compare_with(plain.sweep(before, train, test=test, preprocessor=own, verbose=0))]
+    plain = dataclasses.replace(probe, controls=())
+
+    def sweep(model):
+        options = {"preprocessor": subject.reader_of(model), "verbose": 0}
+        return [(probe if model is subject.model else plain).sweep(model, train, test=test, **options)]
+
+    found = subject.both(sweep, lambda found, other: [*found, found[0].compare_with(other[0])])
+    if subject.trees is not None:
+        test_trees, train_trees = (Trees(*take_rows(subject.trees, rows)) for rows in parts)
+
+        def parse(model):
+            options = {"preprocessor": subject.reader_of(model), "verbose": 0}
+            return [StructuralProbe().sweep(model, train_trees, test=test_trees, **options)]
+
+        found += subject.both(parse)
+    return found
 
 
 @_section("What did the layers become?", "How far each has moved, and which are alike. What differs may be of no use.")
@@ -310,33 +369,51 @@ def _layers(subject):
 
 @_section("Where do its heads look?", "What a head reads, which is not why the model gives its answer.")
 def _attention(subject):
-    model, (x, y) = subject.model, subject.first(ATTENDED)
-    targets = y if isinstance(model, Seq2SeqLM) else None
-    weights = attention_weights(model, x, targets, preprocessor=subject.preprocessor)
-    return [weights.statistics(), weights]
+    x, y = subject.first(ATTENDED)
+    some = None if subject.trees is None else Trees(*(column[:PARSED] for column in subject.trees))
+    writes = isinstance(subject.model, Seq2SeqLM)
+
+    def look(model):
+        reader, targets = subject.reader_of(model), y if writes and isinstance(model, Seq2SeqLM) else None
+        weights = attention_weights(model, x, targets, preprocessor=reader)
+        heads = [] if some is None else [relation_heads(model, some, preprocessor=reader, verbose=0)]
+        return [*heads, weights.statistics(), weights]
+
+    return subject.both(look)
 
 
 @_section("Which words decide?", "Blue ones speak for the answer, red ones against it. Absent words have no score.")
 def _words(subject):
+    if isinstance(subject.model, TokenClassifier):
+        raise NotApplicableError("A tagger has an answer for each word. Use `attribute` with a `target`.")
     x, _ = subject.first(subject.examples)
     if subject.report is not None:
         shown = (*subject.report.hardest, *subject.report.confident_mistakes)
         x = take_rows(subject.x, np.array([*dict.fromkeys(each.position for each in shown)]))
-    return [attribute(subject.model, x)]
+    answers = None
+    if subject.rival is not None and isinstance(subject.model, TextClassifier):  # Both explain the same label.
+        answers = subject.model.predict_proba(x).argmax(axis=-1).tolist()
+
+    def explain(model):
+        if not isinstance(model, type(subject.model)):
+            raise NotApplicableError(f"A {type(model).__name__} gives no such answers.")
+        return [attribute(model, x, target=answers)]
+
+    return subject.both(explain)
 
 
 @_section("Does it behave?", "Accuracy after typing errors, and your tests. They say nothing about what none asks.")
 def _behavior(subject):
     if subject.y is None and not subject.tests:
-        raise ValueError("The data has no labels, and there are no `tests`.")
-    curve = None
+        raise NotApplicableError("The data has no labels, and there are no `tests`.")
+    curve, options = None, {"against": subject.rival, "verbose": 0}
     if subject.y is not None:
-        curve = perturbation_curve(subject.model, *subject.first(TYPED), kinds=["swap"], against=subject.rival)
-    return [curve, check_behavior(subject.model, subject.tests, against=subject.rival) if subject.tests else None]
+        curve = perturbation_curve(subject.model, *subject.first(TYPED), kinds=["swap"], **options)
+    return [curve, check_behavior(subject.model, subject.tests, **options) if subject.tests else None]
 
 
 @_section("Which of two sentences is more likely?", "How often it is the acceptable one. Half is chance.")
 def _pairs(subject):
     if subject.pairs is None:
-        raise ValueError("There are no minimal pairs. Pass `pairs`, with a language model.")
-    return [minimal_pairs(subject.model, subject.pairs, against=subject.rival)]
+        raise NotApplicableError("There are no minimal pairs. Pass `pairs`, with a language model.")
+    return [minimal_pairs(subject.model, subject.pairs, against=subject.rival, verbose=0)]

@@ -21,11 +21,14 @@ h1 { font-size: 1.6em; } h1[id] { margin-top: 2em; } h2 { font-size: 1.15em; mar
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
-th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 6em; } .number { white-space: nowrap; }
+th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 7em; } .number { white-space: nowrap; }
 .texts td:last-child { min-width: 22em; max-width: 40em;
   white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
 p { color: var(--soft); margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 .side > * { min-width: 0; max-width: 100%; } svg { max-width: 100%; height: auto; }
+.both { display: flex; flex-wrap: wrap; gap: 0 2em; } .both > * { flex: 1 1 24em; min-width: 0; max-width: 100%; }
+.both > * > p:first-child { font-weight: 600; margin-top: 1em; } .both h2 { margin-top: .5em; }
+.both th, .both td { padding: .2em .35em; font-size: 13px; } .both td svg { width: 32px; }
 p.words { color: var(--ink); line-height: 2; overflow-wrap: anywhere; }
 .words span { unicode-bidi: isolate; padding: .15em .1em; border-radius: .2em; }
 @media (max-width: 30em) { body { margin: 1em auto; padding: 0 .7em; } th, td { padding: .25em .35em; font-size: 14px; }

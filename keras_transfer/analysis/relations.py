@@ -10,7 +10,7 @@ from keras_transfer.analysis.probing.trees import TREES, check_trees
 from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.scores import fraction_with_interval
 from keras_transfer.analysis.stored_states import subject_of
-from keras_transfer.core.expect import expect, expects
+from keras_transfer.core.expect import NotApplicableError, expect, expects
 from keras_transfer.core.plots import BLUE, GREY
 from keras_transfer.data import Batches, preprocess_words
 from keras_transfer.datasets import Trees
@@ -114,7 +114,8 @@ def relation_heads(
     inputs, layout = preprocess_words(to_sentences(trees.words), preprocessor)
     rows = np.flatnonzero(np.bincount(layout.owner)[layout.owner] == 1)  # Each of a whole sentence with a governor.
     rows = rows[[len(trees.words[sentence]) > 1 for sentence in layout.owner[rows]]]
-    expect(len(rows) > 1, "At least two sentences of one row must have two words or more.", sentences=len(rows))
+    rule = "At least two sentences of one row must have two words or more."
+    expect(len(rows) > 1, rule, error=NotApplicableError, sentences=len(rows))
     data = Batches.of({name: values[rows] for name, values in inputs.items()}, batch_size=_BATCH).grouped()
     tail = preprocessor.num_special_tokens - preprocessor.num_start_tokens
     bar = keras.utils.Progbar(len(rows), verbose=1 if verbose == "auto" else verbose, unit_name="row")

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.stored_states import hidden_states
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.expect import expect, expects, one_of
+from keras_transfer.core.expect import NotApplicableError, expect, expects, one_of
 from keras_transfer.core.plots import STYLES
 from keras_transfer.training import layer_groups
 
@@ -191,7 +191,8 @@ def moved_layers(
     groups = [{group.name: group for group in layer_groups(model)} for model in (before, after)]
     old, new = ({name: [*map(to_numpy, group.variables)] for name, group in own.items()} for own in groups)
     common = [name for name in old if [*map(np.shape, old[name])] == [*map(np.shape, new.get(name, []))]]
-    expect(common, "`before` and `after` must have layer groups in common.", before=list(old), after=list(new))
+    rule = "`before` and `after` must have layer groups in common."
+    expect(common, rule, error=NotApplicableError, before=list(old), after=list(new))
     states = {}
     if x is not None:
         first, second = (_layers(model, x, preprocessor, verbose) for model in (before, after))
@@ -227,7 +228,7 @@ class _Layer:
         self.own = self.products(self)
         rule = "The vectors must differ. Without variance, nothing can be compared."
         least = _ROUNDING**2 * self.count * (self.mean @ self.mean)
-        expect(np.trace(self.own) > least, rule, received="equal vectors")
+        expect(np.trace(self.own) > least, rule, error=NotApplicableError, received="equal vectors")
 
     def parts(self):
         """Yields arrays [at most `_ROWS`, width] of vectors without their mean."""

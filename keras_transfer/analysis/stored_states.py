@@ -8,7 +8,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of, one_of, optional
+from keras_transfer.core.expect import (
+    NotApplicableError,
+    expect,
+    expects,
+    instance_of,
+    integer,
+    list_of,
+    one_of,
+    optional,
+)
 from keras_transfer.data import (
     Batches,
     Contents,
@@ -214,7 +223,8 @@ def hidden_states(
     expect(is_sentences(x) or is_text(x), rule, x=x)
     expect(len(x[0] if isinstance(x, tuple) else x) > 0, "`x` must not be empty.", x=x)
     if is_sentences(x):
-        expect(has_tokens, "The encoder returns one vector for each text, and none for words. Pass texts.", x=type(x))
+        rule = "The encoder returns one vector for each text, and none for words. Pass texts."
+        expect(has_tokens, rule, error=NotApplicableError, x=type(x))
         check_word_level(preprocessor)
         data, layout, counts, ends = _of_words(to_sentences(x), preprocessor, pieces, batch_size)
         names = [name for name in ("word_positions", "last_positions") if name in data.inputs]

@@ -56,8 +56,8 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
 
     Args:
         label: String. Name of the column of the labels, or list of strings with a column for each label.
-        kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`) or floats
-            (`"regression"`).
+        kind: String. What the labels are: strings (`"classification"`, or `"text"` for targets), lists of strings
+            (`"multi-label"`) or floats (`"regression"`).
         label_separator: String. What separates the labels of a text in a file without types. Defaults to `None`, for
             `SEPARATOR`.
     """
@@ -135,6 +135,7 @@ LABELS = {
     "classification": (_as_name, "a label"),
     "multi-label": (_as_names, "a list of labels"),
     "regression": (_as_number, "a number"),
+    "text": (_as_name, "a target"),
 }
 
 

@@ -67,6 +67,13 @@ def load_model(path):
         raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
 
 
+def kind_of(model):
+    """Returns what a task predicts for each text: one of `labelled_texts.LABELS`, or None for other tasks."""
+    if isinstance(model, tasks.TextClassifier):
+        return "multi-label" if model.multi_label else "classification"
+    return "regression" if isinstance(model, tasks.TextRegressor) and model.num_targets == 1 else None
+
+
 def open_model(path, adapter=None):
     """Returns a `TrainedModel` or an `ExportedModel`, which answers with the named adapters."""
     path = find_model(path, exported=True)
@@ -82,13 +89,12 @@ class TrainedModel:
 
     def __init__(self, path, adapter=None):
         self.model = load_model(path)
-        is_classifier = isinstance(self.model, tasks.TextClassifier)
-        if not is_classifier and getattr(self.model, "num_targets", None) != 1:
+        self.kind = kind_of(self.model)
+        if self.kind is None:
             raise ValueError(
                 "The model must be a `TextClassifier`, or a `TextRegressor` that predicts one number. "
                 f"Received: {path}, a `{type(self.model).__name__}`"
             )
-        self.kind = ("multi-label" if self.model.multi_label else "classification") if is_classifier else "regression"
         self.label_names = self.model.label_names or []
         if adapter is not None:
             adaptation.set_active_adapter(self.model, adapter)

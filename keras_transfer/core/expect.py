@@ -17,6 +17,10 @@ _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say. A
 )
 
 
+class NotApplicableError(ValueError):
+    """A method has no meaning for a model or for its data, such as attention for a model without heads."""
+
+
 class Rule(NamedTuple):
     """What the value of an argument must be.
 
@@ -26,6 +30,7 @@ class Rule(NamedTuple):
         wrong: Tuple of values that do not fit, with which a test calls whatever declares the rule.
         hint: Function that returns what helps for a wrong value, a sentence after a space, or `""`.
         convert: Function that returns the value in the form that the decorated function uses.
+        error: Class of the error.
     """
 
     words: str
@@ -33,12 +38,13 @@ class Rule(NamedTuple):
     wrong: tuple = (None,)
     hint: Callable[[Any], str] = lambda value: ""
     convert: Callable[[Any], Any] = lambda value: value
+    error: type[ValueError] = ValueError
 
     def check(self, name, value):
         """Returns the value of an argument, and raises a `ValueError` if it does not fit."""
         is_met = self.is_met(value)
         hint = "" if is_met else self.hint(value)  # Finding a similar name takes long.
-        expect(is_met, f"`{name}` must be {self.words}.{hint}", **{name: value})
+        expect(is_met, f"`{name}` must be {self.words}.{hint}", error=self.error, **{name: value})
         return self.convert(value)
 
 
@@ -202,9 +208,9 @@ def one_of(*values: Any, aliases: Mapping | None = None) -> Rule:
     return Rule(f"one of {values}", is_met, ("no such value", 0.25), hint)
 
 
-def instance_of(kind: type | tuple, words: str) -> Rule:
+def instance_of(kind: type | tuple, words: str, error: type[ValueError] = ValueError) -> Rule:
     """Returns the rule of an instance of a class, or of one of several, that is described in words."""
-    return Rule(words, lambda value: isinstance(value, kind), (object(), None))
+    return Rule(words, lambda value: isinstance(value, kind), (object(), None), error=error)
 
 
 def optional(rule: Rule, other: Any = None) -> Rule:

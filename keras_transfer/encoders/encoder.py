@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_transfer.core.arrays import expect_each
 from keras_transfer.core.door import NamesElsewhere
-from keras_transfer.core.expect import expect, one_of, raising
+from keras_transfer.core.expect import NotApplicableError, expect, one_of, raising
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.attached import IN_CONFIG, Attached
 from keras_transfer.encoders.quantization import Quantizes
@@ -83,7 +83,7 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
         "`Seq2SeqLM`."
     )
     names = encoder.output if isinstance(encoder.output, dict) else ()
-    expect("decoder_sequence_output" not in names, rule, encoder=encoder)
+    expect("decoder_sequence_output" not in names, rule, error=NotApplicableError, encoder=encoder)
     symbolic = inputs is None
     inputs = encoder.input if symbolic else _tensors(select_inputs(inputs, encoder.input))
     hidden = _symbolic_hidden_states(encoder) if hidden_states else None
@@ -106,7 +106,7 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     rule = "The encoder provides no hidden states, but they are required."
     if hidden_states:
-        expect(hidden is not None, rule, encoder=encoder)
+        expect(hidden is not None, rule, error=NotApplicableError, encoder=encoder)
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
     return Encoded(sequence, pooled, hidden, mask)
 
@@ -115,7 +115,7 @@ def token_states(encoder):
     """Returns the outputs of an encoder, with hidden states that have a vector for each token of its inputs."""
     adapters = [kind for kinds in getattr(encoder, "adapters", {}).values() for kind in kinds]
     rule = "Adapters of the kind `Prompt` add hidden states that belong to no token. Use another kind."
-    expect(not any(kind.lengthens for kind in adapters), rule, adapters=adapters)
+    expect(not any(kind.lengthens for kind in adapters), rule, error=NotApplicableError, adapters=adapters)
     return encode(encoder, hidden_states=True)
 
 
@@ -128,10 +128,11 @@ def above(model, layer=0, advice=""):
     rule = f"`layer` must be a hidden state of the encoder, from 0 to {len(states) - 1}."
     expect(0 <= layer < len(states), rule, layer=layer)
     inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
-    with raising("The blocks of the encoder share a layer, so only `layer=0` can be used.", ValueError):
+    rule = "The blocks of the encoder share a layer, so only `layer=0` can be used."
+    with raising(rule, ValueError, error=NotApplicableError):
         upper = keras.Model([states[layer], *inputs], model.output)
     rule = f"The outputs of the model must depend on `hidden_states[{layer}]` of its encoder. {advice}"
-    expect({*model.operations} - {*upper.operations}, rule, encoder=model.encoder)
+    expect({*model.operations} - {*upper.operations}, rule, error=NotApplicableError, encoder=model.encoder)
     return states[layer], upper
 
 

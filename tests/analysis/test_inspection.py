@@ -1,5 +1,6 @@
 """An inspection makes one page of all analyses, continues after its process was killed, and shows hostile text."""
 
+import functools
 import html.parser
 import re
 
@@ -8,7 +9,7 @@ import pytest
 
 from keras_transfer.analysis import Direction, Invariance, inspect, inspection
 from keras_transfer.datasets import MinimalPairs, Trees
-from keras_transfer.tasks import MaskedLM, TextRegressor, TokenClassifier
+from keras_transfer.tasks import MaskedLM, SpanExtractor, TextRegressor, TokenClassifier
 from tests.errors import check_errors
 from tests.tasks import tiny
 
@@ -107,6 +108,52 @@ def test_a_section_without_meaning_says_why(only_scores, data, eagerly):
         found = inspect(model, given, preprocessor=tiny.preprocessor(), verbose=0)
         assert found.sections["scores"].reason.startswith(reason) and reason in str(found)
         assert reason in found._repr_html_() and found.sections["scores"].results == ()
+
+
+def test_a_fault_of_a_section_is_an_error_and_no_reason_to_leave_it_out(monkeypatch, data):
+    def find(subject):
+        raise ValueError("A fault.")
+
+    monkeypatch.setattr(inspection, "SECTIONS", {"a": ("A", "About a.", find)})
+    with pytest.raises(ValueError, match="^A fault.$"):
+        inspect(vectors(), data, verbose=0)
+
+
+def test_attention_and_words_of_both_models_stand_side_by_side(monkeypatch, data, eagerly):
+    monkeypatch.setattr(inspection, "SECTIONS", {n: inspection.SECTIONS[n] for n in ("attention", "words")})
+    model, before = (tiny.classifier(label_names=NAMES) for _ in range(2))
+    model.weights[-1].assign([-9.0, 9.0])
+    before.weights[-1].assign([9.0, -9.0])  # It answers "bad" to everything.
+    found = inspect(model, data, before, examples=3, verbose=0)
+    statistics, others, weights, _ = found.sections["attention"].results
+    assert statistics.rows == others.rows and weights.tokens[0][0] == "[CLS]"
+    ours, theirs = found.sections["words"].results
+    assert {*ours.target} == {*theirs.target} == {"good"}  # The label that the model predicts.
+    np.testing.assert_allclose(ours.prediction - theirs.prediction, 18.0, rtol=1e-4)
+    html = found._repr_html_()
+    assert html.count('<div class="both"><div><p>model</p>') == html.count("</div><div><p>against</p>") == 3
+    balanced(f"<main>{html}</main>")
+    text = str(found)
+    assert text.index("model: Attributions") < text.index("against: Attributions")
+    alone = inspect(model, data, before.encoder, examples=3, verbose=0).sections
+    assert len(alone["attention"].results) == 4 and len(alone["words"].results) == 2
+    reason = "Left out for `against`. A BertEncoder gives no such answers."
+    assert alone["words"].results[1] == reason and reason in alone["words"].html and reason in alone["words"].text
+
+
+@pytest.mark.slow
+def test_trees_show_what_layers_and_heads_know_of_them(monkeypatch, eagerly):
+    monkeypatch.setattr(inspection, "SECTIONS", {n: inspection.SECTIONS[n] for n in ("probes", "attention")})
+    monkeypatch.setattr(inspection, "Probe", functools.partial(inspection.Probe, controls=[], seeds=1))
+    words, tags = [["a", "b"], ["good", "c", "bad"]] * 10, [["X", "Y"], ["Y", "X", "Y"]] * 10
+    trees = Trees(words, [[0, 1], [2, 0, 2]] * 10, [["root", "obj"], ["obj", "root", "obj"]] * 10, tags)
+    encoder, options = tiny.encoder(), {"preprocessor": tiny.preprocessor(), "verbose": 0}
+    found = inspect(encoder, trees, tiny.encoder(), rows=15, **options).sections
+    sweep, gains, structure, before = found["probes"].results
+    assert len(gains.rows) == 3 and [row["layer"] for row in sweep.rows[:2]] == ["embeddings", "block_0"]
+    assert structure.trees.words == before.trees.words and len(structure.predictions) == 5
+    heads, others, statistics, *_ = found["attention"].results
+    assert heads.rows[0]["relation"] == others.rows[0]["relation"] == "all" and len(statistics.rows) == 2
 
 
 def three(done, stop=None):
@@ -221,6 +268,8 @@ def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, ea
         (TextRegressor(*parts), (texts, [0.5, 1.5] * 15), {"scores", "behavior", "pairs"}),
         (tiny.of_vectors(), (texts, labels), {"attention", "pairs"}),
         (tiny.classifier(), ((texts, texts[::-1]), labels), {"pairs"}),
+        (tiny.classifier(siamese=True), ((texts, texts[::-1]), labels), {"words", "pairs"}),
+        (SpanExtractor(*parts), ((texts, texts), [["good"]] * 30), {"pairs"}),
         (parts[0], (texts, labels), {"scores", "words", "behavior", "pairs"}),
     ):
         options = {"preprocessor": parts[1]} if model is parts[0] else {}

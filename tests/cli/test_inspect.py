@@ -1,10 +1,13 @@
 """`keras-transfer inspect` writes the page of a model next to another one, and checks its options first."""
 
 import json
+import re
 
 import pytest
 
 from keras_transfer.analysis import inspection
+from keras_transfer.encoders import T5
+from keras_transfer.tasks import Seq2SeqLM, SpanExtractor, TokenClassifier
 from keras_transfer_command import main
 from tests.tasks import tiny
 
@@ -33,6 +36,32 @@ def test_the_page_of_a_model_has_its_scores_and_those_of_another_one(folder, cap
     assert (folder / "kept" / inspection.KEPT).exists()
     assert main(["inspect", "after.keras", "--data", "data.jsonl", "--no-labels"]) == 0
     assert "The data has no labels." in capsys.readouterr().out and (folder / "inspection.html").exists()
+
+
+def test_taggers_readers_and_models_that_write_read_the_files_of_their_tasks(folder, capsys, eagerly):
+    parts = tiny.encoder(), tiny.preprocessor()
+    TokenClassifier(*parts, label_names=["NOUN", "VERB"]).save("tagger.keras")
+    SpanExtractor(*parts).save("reader.keras")
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    Seq2SeqLM(T5(len(tiny.VOCABULARY), **sizes), parts[1]).save("writer.keras")
+    trees = [line.replace(" ", "\t") for line in ("1 a _ NOUN _ _ 2 nsubj _ _", "2 b _ VERB _ _ 0 root _ _")]
+    (folder / "trees.conllu").write_text("\n".join([*trees, "", *trees, ""]))
+    (folder / "tags.conll").write_text("a NOUN\nb VERB\n\nbad VERB\n")
+    question = {"id": "1", "question": "a b", "context": "c good", "answers": {"text": ["good"], "answer_start": [2]}}
+    (folder / "questions.json").write_text(json.dumps([question]))
+    (folder / "sources.csv").write_text("text,label\na b,good\nc,bad\n")
+    for model, data, found in (
+        ("tagger", "trees.conllu", r"none +0\.0 +4 "),
+        ("tagger", "tags.conll", r"none +0\.0 +3 "),
+        ("reader", "questions.json", r"none +0\.0 +1 "),
+        ("writer", "sources.csv", r"A Seq2SeqLM predicts no classes\."),
+    ):
+        assert main(["inspect", f"{model}.keras", "--data", data]) == 0
+        assert re.search(found, capsys.readouterr().out)
+        assert main(["inspect", f"{model}.keras", "--data", data, "--no-labels"]) == 0
+        assert "The data has no labels." in capsys.readouterr().out
+    assert main(["inspect", "tagger.keras", "--data", "tags.conll", "--label-column", "tag"]) == 1
+    assert "Leave out the options of tables. Received: ('text', ['tag']," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

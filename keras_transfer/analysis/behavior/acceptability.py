@@ -9,11 +9,13 @@ import numpy as np
 
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import rate_columns, rate_of
-from keras_transfer.core.expect import TEXT, expect, expects, instance_of, integer, list_of
+from keras_transfer.core.expect import TEXT, NotApplicableError, expect, expects, instance_of, integer, list_of
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.objectives import word_starts_of
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM
 from keras_transfer.text import to_list
+
+_TOGETHER = 1024  # Number of pairs that are scored together.
 
 
 @expects(batch_size=integer(1))
@@ -51,7 +53,8 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
     """
     is_task = isinstance(model, keras.layers.Layer)
     rule = "`model` must be a `CausalLM`, a `MaskedLM` or a `BidirectionalLM`, or a function."
-    expect(isinstance(model, (CausalLM, MaskedLM, BidirectionalLM)) if is_task else callable(model), rule, model=model)
+    fits = isinstance(model, (CausalLM, MaskedLM, BidirectionalLM)) if is_task else callable(model)
+    expect(fits, rule, error=NotApplicableError, model=model)
     texts = to_list(texts)
     different = list(dict.fromkeys(texts))
     if is_task:
@@ -69,7 +72,12 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
 
 @expects(pairs=instance_of((MinimalPairs, Mapping), "`MinimalPairs`, or a dict of them"), batch_size=integer(1))
 def minimal_pairs(
-    model: Any, pairs: MinimalPairs | Mapping[str, MinimalPairs], *, against: Any = None, batch_size: int = 64
+    model: Any,
+    pairs: MinimalPairs | Mapping[str, MinimalPairs],
+    *,
+    against: Any = None,
+    batch_size: int = 64,
+    verbose: str | int = "auto",
 ) -> Result:
     """Returns how often a language model prefers the acceptable sentence of a pair.
 
@@ -80,6 +88,7 @@ def minimal_pairs(
         pairs: `MinimalPairs`, such as from `datasets.load_blimp`, or a dict of them.
         against: Another model, for the accuracy before. Defaults to `None`.
         batch_size: Integer. Number of rows in a batch of a task. Defaults to `64`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
         A `Result` with a row for each `phenomenon`, or entry of a dict, and for `"all"`: the number of `pairs` and of
@@ -109,8 +118,17 @@ def minimal_pairs(
     good, bad, phenomena = pairs
     # The sentences of a pair are neighbors, so that a `MaskedLM` finds their equal rows.
     texts = [text for pair in zip(good, bad) for text in pair]
-    scores = [sentence_scores(each, texts, batch_size=batch_size) for each in (model, against) if each is not None]
-    margins = [each[::2] - each[1::2] for each in scores]
+    models, margins = [each for each in (model, against) if each is not None], []
+    options = {"verbose": 1 if verbose == "auto" else verbose, "unit_name": "pair"}
+    bar = keras.utils.Progbar(len(models) * len(good), **options)
+    for each in models:
+        parts = (texts[start : start + 2 * _TOGETHER] for start in range(0, len(texts), 2 * _TOGETHER))
+        found = []
+        for part in parts:
+            found.append(sentence_scores(each, part, batch_size=batch_size))
+            bar.add(len(part) // 2)
+        found = np.concatenate(found)
+        margins.append(found[::2] - found[1::2])
     groups: dict[Any, list[int]] = {}
     for place, phenomenon in enumerate(phenomena):
         groups.setdefault(phenomenon, []).append(place)

@@ -14,7 +14,7 @@ import numpy as np
 from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import Result
 from keras_transfer.analysis.scores import rate_columns, rate_of
-from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of, number
+from keras_transfer.core.expect import NotApplicableError, expect, expects, instance_of, integer, list_of, number
 from keras_transfer.core.lines import shorten
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.metrics import squad_scores
@@ -152,7 +152,7 @@ TEST = instance_of((MinimumFunctionality, Invariance, Direction), "a MinimumFunc
 
 
 @expects(tests=list_of(TEST))
-def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> Result:
+def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None, verbose: str | int = "auto") -> Result:
     """Returns how often a model fails tests of its behavior, as in CheckList.
 
     Answers are the labels of a classifier, the labels of the words of a tagger, of which all must be right, and the
@@ -162,6 +162,7 @@ def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> 
         model: `TextClassifier`, `TokenClassifier` or `SpanExtractor`, or a function from `x` to a list of answers.
         tests: List of `MinimumFunctionality`, `Invariance` and `Direction` tests.
         against: Another model, for the failures before. Defaults to `None`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
         A `Result` with a row for each `test`: its `kind`, the number of `cases` and `failures`, `failure rate` with its
@@ -181,12 +182,14 @@ def check_behavior(model: Any, tests: Sequence[Any], *, against: Any = None) -> 
     Source: https://arxiv.org/abs/2005.04118
     """
     rows, notes = [], []
+    bar = keras.utils.Progbar(len(tests), verbose=1 if verbose == "auto" else verbose, unit_name="test")
     for test in tests:
         failed, examples = _run(model, test)
         row = {"test": test.name, "kind": type(test).__name__, "cases": len(failed), "failures": len(examples)}
         row |= rate_of("failure rate", failed, None if against is None else _run(against, test)[0])
         rows.append(row | {"examples": examples})
         notes += [f"{test.name}: {_told(each)}" for each in examples[:1]]
+        bar.add(1)
     columns = {"test": "", "kind": "", "cases": "", "failures": "", **rate_columns("failure rate")}
     return Result(rows, columns, title="Behavior", index=("test",), notes=notes)
 
@@ -201,7 +204,8 @@ def answers_of(model, x):
         expect(isinstance(x, tuple), "`x` must be a tuple of questions and contexts.", x=x)
         return [found["text"] for found in model.answer(*x)]
     rule = "The model must be a `TextClassifier`, a `TokenClassifier`, a `SpanExtractor` or a function."
-    expect(callable(model) and not isinstance(model, keras.layers.Layer), rule, model=model)
+    is_function = callable(model) and not isinstance(model, keras.layers.Layer)
+    expect(is_function, rule, error=NotApplicableError, model=model)
     found = list(model(x))
     count = len(rows_of(x))
     expect(len(found) == count, "The function must return one answer for each row.", answers=len(found), rows=count)

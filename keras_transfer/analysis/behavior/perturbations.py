@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_transfer.analysis.behavior import checklist
@@ -208,6 +209,7 @@ def perturbation_curve(
     rates: Sequence[float] = (0.1, 0.3, 0.5),
     against: Any = None,
     seed: int = 0,
+    verbose: str | int = "auto",
 ) -> Result:
     """Returns the accuracy of a model on texts with more and more changes.
 
@@ -222,6 +224,7 @@ def perturbation_curve(
         rates: List of floats between 0 and 1. Defaults to `(0.1, 0.3, 0.5)`.
         against: Another model, for the accuracy before. Defaults to `None`.
         seed: Integer. Seed of the changes. Defaults to `0`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
         A `Result` with a row for the data as it is, and one for each `change` and `rate`: the number of `cases`, and
@@ -244,11 +247,14 @@ def perturbation_curve(
     count = len(checklist.rows_of(x))
     expect(len(y) == count, "There must be one right answer for each row.", rows=count, answers=len(y))
     rows, models = [], [model] if against is None else [model, against]
-    for kind, rate in [("none", 0.0), *itertools.product(kinds, rates)]:
+    changes = [("none", 0.0), *itertools.product(kinds, rates)]
+    bar = keras.utils.Progbar(len(changes), verbose=1 if verbose == "auto" else verbose, unit_name="change")
+    for kind, rate in changes:
         changed = x if kind == "none" else kinds[kind](x, rate, seed)
         answers = [checklist.answers_of(each, changed) for each in models]
         right = [np.hstack(checklist.are_right(each, found, y)) for each, found in zip(models, answers)]
         rows.append({"change": kind, "rate": rate, "cases": len(right[0]), **rate_of("accuracy", *right)})
+        bar.add(1)
     columns = {"change": "", "rate": "", "cases": "", **rate_columns("accuracy")}
     return _Curve(rows, columns, title="Accuracy after changes", index=("change", "rate"))
 

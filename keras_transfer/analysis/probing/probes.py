@@ -14,7 +14,17 @@ import numpy as np
 from keras_transfer.analysis.probing.bank import EdgeBank, Items, ProbeBank, answers, schedule, train
 from keras_transfer.analysis.probing.sweeps import MIX, LayerSweep
 from keras_transfer.analysis.stored_states import PIECES, POOLINGS, hidden_states, random_weights, subject_of
-from keras_transfer.core.expect import POSITIVE, expect, expects, integer, list_of, one_of, optional
+from keras_transfer.core.expect import (
+    POSITIVE,
+    NotApplicableError,
+    expect,
+    expects,
+    integer,
+    list_of,
+    one_of,
+    optional,
+    raising,
+)
 from keras_transfer.data import names_in
 from keras_transfer.text import is_sentences, to_columns, to_sentences
 
@@ -202,9 +212,10 @@ def part_of(kind, data, name):
         rule = f"Each sentence of `{name}` must have as many labels as {'spans' if kind == 'edge' else 'words'}."
         expect(len(own) == count, rule, sentence=place, expected=count, labels=len(own))
     flat = [label for own in labels for label in own]
-    expect(flat, f"`{name}` must have labels.", labels=labels)
+    expect(flat, f"`{name}` must have labels.", error=NotApplicableError, labels=labels)
     flat = [tuple(own) if isinstance(own, (list, tuple)) and kind == "edge" else (own,) for own in flat]
-    names_in([label for own in flat for label in own])  # Raises an error for other labels.
+    with raising("Labels of a probe must be names or integers.", ValueError, error=NotApplicableError):
+        names_in([label for own in flat for label in own])
     flat = [tuple(str(label) for label in own) for own in flat]
     return Part(x, keys, flat, np.repeat(np.arange(len(counts)), counts), spans)
 
@@ -231,7 +242,8 @@ class _Sweep:
         self.encoder, self.preprocessor = subject
         known = parts.values() if probe.kind == "edge" else [parts["train"]]  # Spans lack labels that are not trained.
         self.classes = names_in([label for part in known for own in part.labels for label in own])
-        expect(len(self.classes) > 1, "`train` must have labels of at least two classes.", classes=self.classes)
+        rule = "`train` must have labels of at least two classes."
+        expect(len(self.classes) > 1, rule, error=NotApplicableError, classes=self.classes)
         kinds = {part.spans.shape[1] for part in parts.values() if part.spans is not None}
         expect(len(kinds) < 2, "All parts must have pairs of spans, or all single ones.", spans=kinds)
         self.controls = CONTROLS[probe.kind] if probe.controls is None else tuple(probe.controls)
@@ -245,7 +257,7 @@ class _Sweep:
         if "validation" not in parts:
             labeled = np.unique(parts["train"].sentences)
             rule = "Without `validation`, `train` must have two sentences or texts at least, one of which is held out."
-            expect(len(labeled) > 1, rule, count=len(labeled))
+            expect(len(labeled) > 1, rule, error=NotApplicableError, count=len(labeled))
             held_out = np.random.default_rng(0).random(len(labeled)) < _HELD_OUT
             held_out[[0, -1]] = False, True  # Neither part is empty.
             train, validation = (parts["train"].some(labeled[chosen]) for chosen in (~held_out, held_out))

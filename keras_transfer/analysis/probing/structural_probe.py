@@ -14,7 +14,7 @@ from keras_transfer.analysis.probing.trees import TREES, check_trees, spanning_t
 from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.significance import bootstrap_interval, spearman
 from keras_transfer.analysis.stored_states import hidden_states
-from keras_transfer.core.expect import POSITIVE, TEXT, expect, expects, integer, list_of, one_of
+from keras_transfer.core.expect import POSITIVE, TEXT, NotApplicableError, expect, expects, integer, list_of, one_of
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, draw_lines, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents
 from keras_transfer.datasets import Trees
@@ -106,9 +106,11 @@ class StructuralProbe:
         for name, trees in given.items():
             check_trees(trees, name)
             most = max(sum(tag not in skip for tag in tags) for tags in trees.tags)
-            expect(most > 1, f"`skip` must leave at least two words of a sentence of `{name}`.", skip=skip, most=most)
+            rule = f"`skip` must leave at least two words of a sentence of `{name}`."
+            expect(most > 1, rule, error=NotApplicableError, skip=skip, most=most)
         if validation is None:
-            expect(len(train.words) > 1, "Pass `validation`, or at least two sentences in `train`.", train)
+            rule = "Pass `validation`, or at least two sentences in `train`."
+            expect(len(train.words) > 1, rule, train, error=NotApplicableError)
             order = np.random.default_rng(0).permutation(len(train.words))
             held_out, rest = np.split(order, [max(len(order) // 10, 1)])
             given |= {"train": _some(train, np.sort(rest)), "validation": _some(train, np.sort(held_out))}
@@ -117,7 +119,8 @@ class StructuralProbe:
             path = None if folder is None else pathlib.Path(folder) / name
             states = hidden_states(model, trees.words, folder=path, **options)
             whole = np.flatnonzero(states.whole)
-            expect(len(whole), f"`{name}` must have sentences that are read as one row.", trees)
+            rule = f"`{name}` must have sentences that are read as one row."
+            expect(len(whole), rule, trees, error=NotApplicableError)
             if left_out := len(states.whole) - len(whole):
                 log.warning("%d of the sentences of `%s` need several rows, and are left out.", left_out, name)
             trees = _some(trees, whole)

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_transfer.analysis.result import PlottedResult, Result
 from keras_transfer.analysis.significance import resampled_means, spearman
-from keras_transfer.core.expect import Rule, expect, expects
+from keras_transfer.core.expect import NotApplicableError, Rule, expect, expects
 from keras_transfer.core.plots import BLACK, GREY, draw_lines
 
 MIX = "mix"
@@ -101,7 +101,8 @@ class LayerSweep(PlottedResult):
         expect(same, "Both sweeps must have the same test labels.", items=(len(ours), len(theirs)))
         pairs = [(layer, layer if len(other.layers) > 1 else other.layers[0]) for layer in self.layers]
         pairs = [pair for pair in pairs if pair[1] in other.layers]
-        expect(pairs, "Both sweeps must have a layer in common.", layers=(self.layers, other.layers))
+        rule = "Both sweeps must have a layer in common."
+        expect(pairs, rule, error=NotApplicableError, layers=(self.layers, other.layers))
         counts = [
             [part[:, [each.layers.index(name) for name in names]] for part in each._counts]
             for each, names in zip((self, other), zip(*pairs))
