@@ -283,8 +283,9 @@ def _text(result):
 def _html(result):
     """Returns a result, or those of both models side by side, as HTML with pictures."""
     if isinstance(result, list):
-        columns = (f"<div><p>{name}</p>{_html(each)}</div>" for name, each in zip(MODELS, result))
-        return f'<div class="both">{"".join(columns)}</div>'
+        half = '<div style="flex: 1 1 24em; min-width: 0; max-width: 100%; overflow-x: auto">'
+        columns = (f"{half}<p>{name}</p>{_html(each)}</div>" for name, each in zip(MODELS, result))
+        return f'<div class="both" style="display: flex; flex-wrap: wrap; gap: 0 2em">{"".join(columns)}</div>'
     if isinstance(result, str):
         return f"<p>{html.escape(tables.visible(result))}</p>"
     if isinstance(result, tables.Table):

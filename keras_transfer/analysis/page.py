@@ -26,7 +26,6 @@ th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 7em; } .
   white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
 p { color: var(--soft); margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 .side > * { min-width: 0; max-width: 100%; } svg { max-width: 100%; height: auto; }
-.both { display: flex; flex-wrap: wrap; gap: 0 2em; } .both > * { flex: 1 1 24em; min-width: 0; max-width: 100%; }
 .both > * > p:first-child { font-weight: 600; margin-top: 1em; } .both h2 { margin-top: .5em; }
 .both th, .both td { padding: .2em .35em; font-size: 13px; } .both td svg { width: 32px; }
 p.words { color: var(--ink); line-height: 2; overflow-wrap: anywhere; }
