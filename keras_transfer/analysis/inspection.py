@@ -177,8 +177,8 @@ def inspect(
 
     Args:
         model: Task, or encoder with `preprocessor`.
-        data: `(x, y)` as for `model.fit`, `x` alone, or `datasets.Trees`, whose tags are the labels. Use data that was
-            not in the training.
+        data: `(x, y)` as for `model.fit`, `x` or `(x, None)` without labels, or `datasets.Trees`, whose tags are the
+            labels. Use data that was not in the training.
         against: Task or encoder to compare with, such as the start of the fine-tuning. Defaults to `None`.
         pairs: `datasets.MinimalPairs`, for a language model. Defaults to `None`.
         tests: List of tests, as for `check_behavior`. Defaults to none.

@@ -23,7 +23,7 @@ def inspect(model, data, text_column, label_column, against, report, no_labels, 
         rule = "Files of tagged words or of questions have no columns to choose. Leave out the options of tables."
         expect(given == ("text", ["label"], None, None, None, False), rule, given)
         columns = _words(data) if isinstance(model, tasks.TokenClassifier) else _questions(data)
-        columns = columns[0] if no_labels else columns
+        columns = (columns[0], None) if no_labels else columns
     elif no_labels or kind is None:
         columns = read_column(data, text_column, **form)
     else:
