@@ -106,6 +106,7 @@ def test_a_run_that_resumes_between_two_updates_ends_with_the_same_weights(save_
     assert_equal(found, fit(compiled(steps=4), 2, epochs=2), models.classifier().get_weights())
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("is_old", [False, True])
 def test_a_file_keeps_the_gradients_that_wait_for_an_update_unless_it_lacks_their_numbers_of_labels(is_old, tmp_path):
     task = compiled(steps=2)
