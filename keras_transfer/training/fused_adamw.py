@@ -89,7 +89,7 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
     def update_step(self, gradient, variable, learning_rate):
         if not self._is_fused():
             return super().update_step(gradient, variable, learning_rate)
-        weight = variable.value if isinstance(variable, keras.Variable) else variable
+        weight = _weight_of(variable)
         first, second = optimizers.moments_of(self, variable)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
@@ -99,6 +99,25 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
             use_locking=False,
             **self._scalars(learning_rate, weight.dtype),
         )
+
+    def _apply_weight_decay(self, variables):
+        if self.weight_decay is None or not self._is_fused():
+            super()._apply_weight_decay(variables)
+            return
+        for weight in map(_weight_of, variables):
+            if self._use_weight_decay(weight):  # What Keras computes, but with the same two scalars for all weights.
+                rate, decay = self._once(("decay", weight.dtype), lambda dtype=weight.dtype: self._decay(dtype))
+                weight.assign_sub(weight * decay * rate)
+
+    def _decay(self, dtype):
+        return tf.cast(self.learning_rate, dtype), tf.cast(self.weight_decay, dtype)
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        if not self._is_fused():
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        for gradient, variable in zip(grads, trainable_variables):  # without the strategy's contexts for each weight
+            self.update_step(gradient, variable, learning_rate)
 
     def _is_fused(self):
         if keras.backend.backend() != "tensorflow" or self.amsgrad:
@@ -129,3 +148,7 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
         if key not in self._shared:
             self._shared[key] = compute()
         return self._shared[key]
+
+
+def _weight_of(variable):
+    return variable.value if isinstance(variable, keras.Variable) else variable
