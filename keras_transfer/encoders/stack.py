@@ -76,6 +76,8 @@ class StackLayers:
             return Dropout(rate, dtype=dtype, name=f"{prefix}{name}")
 
         self.blocks = list(self.blocks)
+        for block in self.blocks:
+            block.shares_trace = self.blocks.count(block) == 1
         self.embeddings_dropout = dropout(self.embeddings_dropout, "embeddings_dropout")
         self.output_dropout = dropout(self.output_dropout, "output_dropout") if self.output_dropout else None
         self.attention_biases = {}

@@ -1,4 +1,4 @@
-"""TensorFlow code for tasks, which cannot import it: one trace for all shapes."""
+"""TensorFlow code for tasks and layers, which cannot import it: one trace for all shapes, or for all equal layers."""
 
 import keras
 
@@ -33,3 +33,19 @@ def trace_predict(model, batch):
     if getattr(function, "traced_specs", None) != specs:  # Asking TensorFlow takes longer than the model for one text.
         function.get_concrete_function([specs])
     function.traced_ranks, function.traced_specs = ranks, specs
+
+
+def in_plain_graph():
+    """Returns whether TensorFlow traces a function that runs on one device."""
+    return keras.backend.backend() == "tensorflow" and not tf.executing_eagerly() and not tf.distribute.has_strategy()
+
+
+def trace_shared(function, key):
+    """Returns a `tf.function` that the graph that is being traced has only once under a key."""
+    functions = tf.compat.v1.get_default_graph().get_collection_ref("keras_transfer/functions")
+    known = dict(functions)
+    if key not in known:
+        traced = tf.function(function, autograph=False)
+        known[key] = lambda *structures: traced(*keras.tree.map_structure(tf.convert_to_tensor, structures))
+        functions.append((key, known[key]))
+    return known[key]

@@ -8,12 +8,14 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import RATE, expect, expects, one_of
-from keras_transfer.keras_internals import layers_within, without_autocast
+from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers.adapters.wrapper import Adapted
-from keras_transfer.layers.attention.multi_head import batch_and_length, output_shape
+from keras_transfer.layers.attention.multi_head import MultiHeadAttention, batch_and_length, output_shape
 from keras_transfer.layers.basic.config import ConfigOfArguments
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.normalization import LayerNormalization
+from keras_transfer.layers.blocks.feed_forward import FeedForward
+from keras_transfer.layers.blocks.stateless import rematerialized, traced_once
 
 NORMS = ("pre", "post", "input")
 
@@ -133,6 +135,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
             setattr(self, name, None if getattr(self, part) is None else Residual(dtype=self.dtype_policy, name=name))
         self.beside = self.prompt = None  # Layers that run around the block: see `AdaptedBlock`.
         self.rematerialize = False  # `adaptation.rematerialize` sets it.
+        # Encoders set it, unless one block runs several times: its gradients would be added up in another order.
+        self.shares_trace = False
         self.layer_drop = layer_drop
         self.skips = keras.random.SeedGenerator() if layer_drop else None
 
@@ -181,6 +185,8 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
 
         if self.rematerialize and training:
             compute = rematerialized(self, compute)
+        elif self.shares_trace and training and cache is None and not first_only:
+            compute = traced_once(self, compute, OF_SHARED_TRACES)
         outputs = compute(own, others, inputs, attention_bias)
         if not (self.layer_drop and training):
             return outputs
@@ -307,48 +313,15 @@ def make_norm(normalization, layer_norm_epsilon, dtype, name):
     return NORMALIZATIONS[normalization](epsilon=layer_norm_epsilon, dtype=dtype, name=name)
 
 
-def rematerialized(layer, function):
-    """Returns a function that computes the same, but keeps only its inputs for the gradient.
-
-    `keras.remat` knows neither the weights of a layer nor the random numbers of its dropout. Here, both are inputs, so
-    that the second time has the same random numbers as the first. On TensorFlow, a weight of the layer that the
-    function does not use gets a gradient of zeros instead of none, so that weight decay reaches it.
-
-    Args:
-        function: Function that returns a tensor, given structures of tensors and of anything else. It must not add
-            losses, nor change other variables of the layer than the states of its random numbers.
-    """
-
-    @functools.wraps(function)
-    def compute(*structures):
-        variables = list({id(v): v for part, _ in layers_within(layer) for v in part.variables}.values())
-        with without_autocast():
-            # `convert_to_tensor` would return the variables themselves on TensorFlow, and their gradients twice.
-            values = [keras.ops.reshape(variable, variable.shape) for variable in variables]
-        parts = [*values, *keras.tree.flatten(structures)]
-        # TensorFlow differentiates all arguments, and nothing else.
-        places = [place for place, part in enumerate(parts) if _is_float(part)]
-
-        def run(*floats):
-            now = list(parts)
-            for place, value in zip(places, floats, strict=True):
-                now[place] = value
-            given = keras.tree.pack_sequence_as(structures, now[len(values) :])
-            with keras.StatelessScope(collect_losses=True, state_mapping=list(zip(variables, now))) as scope:
-                outputs = function(*given)
-            rule = "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`."
-            expect(not scope.losses, rule, block=layer.path)
-            return outputs, [scope.get_current_value(seed) for seed in seeds]
-
-        seeds = [v for v in variables if not v.trainable and not keras.backend.is_float_dtype(v.dtype)]
-        outputs, states = keras.remat(run)(*(parts[place] for place in places))
-        for seed, state in zip(seeds, states, strict=True):
-            seed.assign(state)
-        return outputs
-
-    return compute
-
-
-def _is_float(part):
-    dtype = getattr(part, "dtype", None)
-    return keras.ops.is_tensor(part) and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype))
+# A block of other layers, such as adapters or a user's, is traced by itself. So is one whose activation has a gradient
+# of TensorFlow's, which is rounded differently in a function.
+OF_SHARED_TRACES = {
+    TransformerBlock,
+    Residual,
+    MultiHeadAttention,
+    FeedForward,
+    Dropout,
+    LayerNormalization,
+    keras.layers.Dense,
+    keras.layers.RMSNormalization,
+}
