@@ -266,6 +266,21 @@ def test_every_public_name_exists_and_has_a_docstring():
             assert not callable(value) or value.__doc__, f"{name}.{public}"
 
 
+def test_imports_load_no_other_package_than_keras_does_and_only_the_rooms_that_they_need():
+    script = (
+        "import json, sys, keras; keras.ops.ones(1); known = set(sys.modules)\n"
+        "def new(): return sorted({tuple(name.split('.')[:2]) for name in set(sys.modules) - known if '.' in name})\n"
+        "import keras_transfer; first = new()\n"
+        "import keras_transfer.tasks; print(json.dumps([first, new()]))"
+    )
+    first, then = ({(package, part) for package, part in found} for found in run("-c", script))
+    lowest = {room for floor in FLOORS[:3] for room in floor} - {"datasets", "encoders", "generation", "losses"}
+    assert {package for package, _ in then} - sys.stdlib_module_names <= {"keras_transfer", "tensorflow"}
+    assert {room for package, room in first if package == "keras_transfer"} <= lowest
+    upper = {room for floor in FLOORS[5:] for room in floor} | {"callbacks", "datasets", "hub", "optimizers"}
+    assert not upper & {room for package, room in then if package == "keras_transfer"}
+
+
 def test_on_jax_the_import_and_a_refused_module_do_not_import_tensorflow():
     pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
     script = (

