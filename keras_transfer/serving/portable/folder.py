@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import pathlib
 
+import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
@@ -86,8 +87,9 @@ class Portable(ExportFormat):
             limits: Dict of `max_difference` and `min_equal_labels`, which may be `None`.
         """
         kind, preprocessor, function = kind_of(model), model.preprocessor, graph_of(model)
+        source = model if quantization != "int8_dynamic" else _with_scales_of_rows(model)
         inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
-        cls.convert(function, inputs, model.weights, quantization, folder)
+        cls.convert(graph_of(source), inputs, source.weights, quantization, folder)
         facts = {
             "format": cls.NAME,
             "quantization": quantization,
@@ -160,6 +162,19 @@ def _as_array(name, values):
     """Returns an answer as an array of the same type as in a SavedModel."""
     types = {"label": object, "answer": object, "label_id": "int32", "start": "int32", "end": "int32"}
     return np.asarray(values, types.get(name, "float32" if name != "chosen" else "int32"))
+
+
+def _with_scales_of_rows(model):
+    """Returns a copy of a task whose tables of embeddings are 8-bit integers with a scale for each row.
+
+    The converters use one scale for a whole table, and a few large numbers in it then make all of its rows inexact.
+    """
+    copy = type(model).from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    for layer in layer_tracking.layers_in(copy):
+        if type(layer) is keras.layers.Embedding:
+            layer.quantize("int8")
+    return copy
 
 
 def graph_of(model):
