@@ -33,7 +33,8 @@ def keras_transfer(data_dir, texts, steps):
     found, kernel = texts_and_head(data_dir, texts)
     model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=CLASSES, pooling="mean")
     model.get_layer("logits").kernel.assign(kernel)
-    return {"attribute": lambda: kt.analysis.attribute(model, found, target=1, steps=int(steps), batch_size=ROWS)}
+    options = {"target": 1, "steps": int(steps), "batch_size": ROWS, "verbose": 0}
+    return {"attribute": lambda: kt.analysis.attribute(model, found, **options)}
 
 
 def with_captum(arrange):

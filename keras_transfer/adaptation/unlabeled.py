@@ -180,7 +180,7 @@ class VAT(UnlabeledMethod):
 
         direction = real * keras.random.normal(ops.shape(states), dtype="float32", seed=task.noise)
         for _ in range(self.power_iterations):
-            direction = ops.stop_gradient(gradient_of(distance, scaled(direction, self.xi)))
+            direction = ops.stop_gradient(gradient_of(distance, scaled(direction, self.xi))[0])
         return divergence(target, changed(states, scaled(direction, self.epsilon), True))
 
 

@@ -1,5 +1,7 @@
 """What `attribute` asks: the inputs of each row, the outputs that count, and the words that its tokens belong to."""
 
+import contextlib
+import itertools
 import string
 import unicodedata
 from typing import Any, NamedTuple
@@ -68,15 +70,23 @@ def _classes(task, outputs, target):
 
 
 def _tags(task, sentences, target):
-    """Returns the position of a word in each sentence, the place of a label for it, and the names of both."""
-    words, labels = [], []
+    """Returns the position of a word in each sentence, the place of a label for it, and the names of both.
+
+    By default, it is the word with the most likely label that is not the most frequent one, such as "O".
+    """
+    words, labels, logits = [], [], task.predict(sentences, verbose=0)
+    best = [(softmax(found).max(axis=-1), found.argmax(axis=-1)) for found in logits]
+    common = np.bincount(np.concatenate([tags for _, tags in best])).argmax()
     for row, one in enumerate(_each(target, len(sentences))):
+        if one is None and len(sentences[row]):
+            sure, tags = best[row]
+            one = np.argmax(sure + (tags != common))
         word, label = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
         rule = "`target` of a tagger must be the position of a word in its sentence, or `(position, label)`."
         expect(_is_place(word, len(sentences[row])), rule, target=one, row=row, words=len(sentences[row]))
         words.append(word)
         labels.append(label)
-    outputs = [found[word] for found, word in zip(task.predict(sentences, verbose=0), words)]
+    outputs = [found[word] for found, word in zip(logits, words)]
     places, names = _classes(task, np.stack(outputs), labels)
     return words, places, [f"{words[at]}: {name}" for words, at, name in zip(sentences, words, names)]
 
@@ -130,11 +140,8 @@ def ask_without(model, x, target, kind):
         words = [list(row) for row in columns[0]]
         asked, classes, names = _tags(model, words, target)
     else:
-        splits = model.preprocessor if isinstance(model.preprocessor, WordLevelPreprocessor) else WordPreprocessor()
-        spans = [
-            [(i, *span) for i, text in enumerate(texts) for span in character_offsets(text, splits.words([text])[0])]
-            for texts in zip(*columns)
-        ]
+        cut = [word_spans(model.preprocessor, list(column)) for column in columns]
+        spans = [[(i, *span) for i, own in enumerate(row) for span in own] for row in zip(*cut)]
         words = [[columns[i][row][start:end] for i, start, end in own] for row, own in enumerate(spans)]
 
     def left(row, places):
@@ -258,35 +265,61 @@ def named(preprocessor, inputs, columns=()):
 
 
 def _of_pieces(preprocessor, ids, lengths, columns):
-    tokenizer, special = preprocessor.tokenizer, {*preprocessor.special_ids} - {preprocessor.unk_id}
-    texts, starts, first_id = tokenizer.token_bytes(), tokenizer.word_starts(), tokenizer.first_id
-    columns = [list(column) for column in columns if tokenizer.has_offsets]
-    parsed = [[part.to_list() for part in tokenizer.tokenize_with_offsets(column)] for column in columns]
-    found = []
+    tokenizer, special = preprocessor.tokenizer, [*{*preprocessor.special_ids} - {preprocessor.unk_id}]
+    cut, found = _cutter(tokenizer), []
+    texts = [list(column) for column in columns if tokenizer.has_offsets]
+    known = [_pieces_of(tokenizer, column) for column in texts]
     for row, length in enumerate(lengths):
-        own, owner, begins = ids[row, :length].tolist(), np.full(length, -1), []
-        column, begin = -1, 0
-        for place, token in enumerate(own):
-            if token in special:
-                continue
-            is_first = place == 0 or owner[place - 1] < 0
-            if is_first:
-                column, begin = column + 1, place
-            around = [] if is_first else own[place - 1 : place + 1]
-            if is_first or starts[token - first_id] or any(_is_punctuation(texts[one - first_id]) for one in around):
-                begins.append((place, column, begin))
-            owner[place] = len(begins) - 1
-        words = []
-        for word, (place, column, begin) in enumerate(begins):
-            end = place + np.count_nonzero(owner == word)
-            surface = b"".join(texts[token - first_id] for token in own[place:end]).decode("utf-8", "replace").strip()
-            if column < len(columns):  # As it stands in the text, if the row reads this text from its beginning.
-                known, firsts, lasts = (part[row][place - begin : end - begin] for part in parsed[column])
-                surface = columns[column][row][firsts[0] : lasts[-1]] if known == own[place:end] else surface
-            words.append(surface)
-        found.append(([tokenizer.vocabulary[token - first_id] for token in own], words, owner))
+        own, owner, words = ids[row, :length], np.full(length, -1), []
+        ends = np.flatnonzero(np.diff(np.isin(own, special), prepend=True, append=True)).reshape(-1, 2)
+        for column, (begin, end) in enumerate(ends):
+            part = own[begin:end].tolist()
+            begins, surfaces = cut(part)
+            if column < len(known) and known[column][row][0][: len(part)] == part:  # It reads the text from its start.
+                spans = known[column][row][1][: len(surfaces)]
+                surfaces = [texts[column][row][start:stop] for start, stop in spans]
+            owner[begin:end] = len(words) + np.repeat(np.arange(len(surfaces)), np.diff(begins))
+            words += surfaces
+        found.append(([tokenizer.vocabulary[token - tokenizer.first_id] for token in own], words, owner))
     tokens, words, owners = map(list, zip(*found))
     return tokens, words, owners
+
+
+def word_spans(preprocessor, texts):
+    """Returns the lists of `(start, end)` of the words of texts: those that `named` returns, wherever it can."""
+    if isinstance(preprocessor, TokenPreprocessor):
+        with contextlib.suppress(NotImplementedError, ValueError):  # Its pieces are unknown, or not those of the texts.
+            return [spans for _, spans in _pieces_of(preprocessor.tokenizer, texts)]
+    splits = preprocessor if isinstance(preprocessor, WordLevelPreprocessor) else WordPreprocessor()
+    return [character_offsets(text, words) for text, words in zip(texts, splits.words(texts))]
+
+
+def _pieces_of(tokenizer, texts):
+    """Returns the ids of each text, and the `(start, end)` of its words."""
+    cut = _cutter(tokenizer)
+    if not tokenizer.has_offsets:
+        rows = tokenizer.tokenize(texts).to_list()
+        return [(ids, character_offsets(text, cut(ids)[1])) for text, ids in zip(texts, rows)]
+    found = []
+    for ids, starts, ends in zip(*(part.to_list() for part in tokenizer.tokenize_with_offsets(texts))):
+        begins = cut(ids)[0]
+        found.append((ids, [(starts[begin], ends[end - 1]) for begin, end in itertools.pairwise(begins)]))
+    return found
+
+
+def _cutter(tokenizer):
+    """Returns a function of ids to where words begin, and their end, and the words. Punctuation marks are words."""
+    pieces, starts, first_id = tokenizer.token_bytes(), tokenizer.word_starts(), tokenizer.first_id
+
+    def cut(ids):
+        texts = [pieces[token - first_id] for token in ids]
+        alone = [*map(_is_punctuation, texts)]
+        is_new = [i == 0 or alone[i - 1] or alone[i] or starts[token - first_id] for i, token in enumerate(ids)]
+        begins = [*np.flatnonzero(is_new), len(ids)]
+        words = [b"".join(texts[begin:end]) for begin, end in itertools.pairwise(begins)]
+        return begins, [word.decode("utf-8", "replace").strip() for word in words]
+
+    return cut
 
 
 def _is_punctuation(piece):

@@ -398,7 +398,7 @@ def _words(subject):
     def explain(model):
         if not isinstance(model, type(subject.model)):
             raise NotApplicableError(f"A {type(model).__name__} gives no such answers.")
-        return [attribute(model, x, target=answers)]
+        return [attribute(model, x, target=answers, verbose=0)]
 
     return subject.both(explain)
 

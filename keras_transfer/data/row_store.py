@@ -20,7 +20,7 @@ from keras_transfer.core.files import atomic_file, naming
 from keras_transfer.core.folder_lock import lock_folder
 from keras_transfer.data.batching import Batches
 from keras_transfer.data.planning import Options
-from keras_transfer.keras_internals import trace_predict
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.version import __version__
 
 log = logging.getLogger("keras_transfer")
@@ -209,10 +209,8 @@ def _run(model, inputs, data, todo):
         read = {name: batch[name] for name in _input_names(model)}
         if not isinstance(model.input, dict):
             read = keras.tree.pack_sequence_as(model.input, list(read.values()))
-        if i == 0:
-            trace_predict(model, (read,))
         length = max((values.shape[1] for values in batch.values() if len(values.shape) > 1), default=0)
-        yield todo[rows], length, model.predict_on_batch(read)
+        yield todo[rows], length, predict_batch(model, read)
 
 
 def _kind(tensor, values, rows, length, dtype):

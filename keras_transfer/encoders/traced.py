@@ -1,8 +1,11 @@
 """What Keras has traced or compiled for a model, which is discarded once the layers of the model have changed."""
 
+import collections
 import weakref
 
 from keras_transfer.keras_internals import layer_tracking
+
+_DERIVED = 8
 
 
 def _made_again(name):
@@ -24,6 +27,23 @@ class TracesAgain:
 
     _traced_layers = None
 
+    def derived(self, name, make):
+        """Returns a model of the layers of this one, such as one that scores texts. The last eight are kept.
+
+        Args:
+            name: String or tuple. The name by which the model is kept, until the layers change.
+            make: Function without arguments that returns the model.
+
+        Returns:
+            What `make` returns, or has returned before.
+        """
+        self.discard_if_changed()
+        if name not in self.derived_models:
+            if len(self.derived_models) == _DERIVED:
+                self.derived_models.pop(next(iter(self.derived_models)))
+            self.derived_models[name] = make()
+        return self.derived_models[name]
+
     def discard_if_changed(self):
         """Discards what was made for this model if its layers have changed since."""
         layers = [
@@ -40,8 +60,9 @@ class TracesAgain:
             return
         if self._traced_layers is not None:
             self.train_function = self.test_function = self.predict_function = None
-            getattr(self, "compiled_generators", {}).clear()
-        object.__setattr__(self, "_traced_layers", layers)  # Keras must not track these layers a second time.
+        # Keras must not track these layers a second time. It would track a plain dict, and save the models in it.
+        object.__setattr__(self, "_traced_layers", layers)
+        object.__setattr__(self, "derived_models", collections.UserDict())
 
     make_train_function, make_test_function, make_predict_function = map(
         _made_again, ("make_train_function", "make_test_function", "make_predict_function")

@@ -19,20 +19,28 @@ def trace_predict(model, batch):
     tensors = model.input if isinstance(model.input, dict) else {tensor.name: tensor for tensor in model.inputs}
 
     def spec(values, name=None):
+        if isinstance(values, dict):
+            return {name: spec(each, name) for name, each in values.items()}
         shape = [None, *values.shape[1:]]
-        axis = 1 + len(shape) - len(tensors[name].shape) if name in tensors else 1  # 2 if rows have several texts
-        if len(shape) > axis and (name not in tensors or tensors[name].shape[1] is None):
-            shape[axis] = None
+        known = tensors[name].shape if name in tensors else [None, None, *shape[2:]]
+        for axis in range(1, min(len(shape), len(known))):
+            if known[-axis] is None:
+                shape[-axis] = None  # From behind: rows of several texts have one more axis in front.
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(values.dtype))
 
-    inputs, *others = batch
-    specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
-    ranks = [len(values.shape) for values in inputs.values()]  # TensorFlow would trace two ranks as an unknown one.
+    specs = tuple(map(spec, batch))
+    ranks = [len(values.shape) for values in keras.tree.flatten(batch[0])]  # Two ranks would become an unknown one.
     model.make_predict_function(force=getattr(model.predict_function, "traced_ranks", ranks) != ranks)
     function = model.predict_function
     if getattr(function, "traced_specs", None) != specs:  # Asking TensorFlow takes longer than the model for one text.
         function.get_concrete_function([specs])
     function.traced_ranks, function.traced_specs = ranks, specs
+
+
+def predict_batch(model, inputs):
+    """Returns the outputs of a model for one batch of prepared inputs, from one trace for batches of all shapes."""
+    trace_predict(model, (inputs,))
+    return keras.Model.predict_on_batch(model, inputs)
 
 
 def in_plain_graph():

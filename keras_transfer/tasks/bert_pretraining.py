@@ -12,6 +12,7 @@ from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expect
 from keras_transfer.data import UNUSED
 from keras_transfer.encoders import encode, initializer_on
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.layers import Dropout
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
@@ -175,7 +176,7 @@ class BertPretraining(HiddenTokenTask):
         found = []
         for start in range(0, len(first), batch_size):
             part = (first[start : start + batch_size], second[start : start + batch_size])
-            logits = super().predict_on_batch(self.reader.inputs(part))[_PAIR]
+            logits = predict_batch(self, self.reader.inputs(part))[_PAIR]
             found += np.asarray(ops.convert_to_numpy(ops.softmax(logits)))[:, 0].tolist()
         return check_numbers(np.asarray(found)).tolist()
 

@@ -14,6 +14,7 @@ from keras_transfer.core.expect import FRACTION, expect, expects, integer
 from keras_transfer.data import UNUSED
 from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders import ElmoEncoder, select_inputs
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.layers import Dropout, SampledSoftmax
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.card_facts import Purpose
@@ -201,7 +202,7 @@ class BidirectionalLM(Task):
         for _, inputs in in_batches(self, texts, batch_size):
             inputs = {name: np.asarray(each) for name, each in inputs.items()}
             targets = target_words(inputs["word_ids"], inputs["padding_mask"], *self.sentence_ends())
-            losses = self.predict_on_batch({**inputs, "targets": targets.astype("int32")})
+            losses = predict_batch(self, {**inputs, "targets": targets.astype("int32")})
             found += [-row[: length + 1] for row, length in zip(losses, inputs["padding_mask"].sum(axis=1))]
         sums = np.array([row.sum(axis=0, dtype="float64") for row in check_numbers(found)]).reshape(-1, 2)
         places = max(sum(map(len, found)), 1)

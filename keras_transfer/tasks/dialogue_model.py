@@ -13,6 +13,7 @@ from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents, Layout
 from keras_transfer.encoders import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.generates import Generates, Likelihood
@@ -367,7 +368,7 @@ class DialogueModel(Generates, Likelihood, Task):
         if not len(candidates):
             raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
         inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
-        return check_numbers(np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0]))
+        return check_numbers(np.asarray(predict_batch(self, inputs)["next_utterance"][0]))
 
 
 _FIELDS = ("persona", "history", "reply", "candidates")

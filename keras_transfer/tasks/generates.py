@@ -1,7 +1,7 @@
 """What language models do with texts: continue prompts, given and returned as strings or ids, and score texts."""
 
-import collections
 import dataclasses
+import functools
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -30,6 +30,7 @@ from keras_transfer.generation import (
     stop_table,
     text_of,
 )
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.tasks.id_rows import (
     end_ids,
     lengths_of,
@@ -42,9 +43,6 @@ from keras_transfer.tasks.id_rows import (
 )
 from keras_transfer.text import count_words
 
-_COMPILED = 8  # Number of compiled generators to keep.
-
-
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 
@@ -55,7 +53,7 @@ class Generates(_Task):
     """
 
     def prepare_generation(self, output_embeddings):
-        """Stores the layer that returns logits, and a dict for compiled loops.
+        """Stores the layer that returns logits.
 
         Args:
             output_embeddings: Layer from the encoder's vectors `[batch, length, dim]` to logits `[batch, length,
@@ -63,8 +61,6 @@ class Generates(_Task):
         """
         # Keras has the layer already.
         object.__setattr__(self, "output_embeddings", output_embeddings)
-        # A plain dict would be tracked by Keras, which would then save the encoder's weights as part of the loops.
-        object.__setattr__(self, "compiled_generators", collections.UserDict())
 
     @expects(max_length=integer(1), max_new_tokens=integer(0), min_new_tokens=integer(0), num_sequences=integer(1))
     def generate(
@@ -261,20 +257,15 @@ class Generates(_Task):
         """
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
-        self.discard_if_changed()
-        kept = self.compiled_generators
-        if key not in kept:
-            if len(kept) >= _COMPILED:
-                kept.pop(next(name for name in kept if name != "scorer"))
-            kept[key] = Generator(
-                *(self.encoder, self.output_embeddings, sampler),
-                steps=steps,
-                num_sequences=num_sequences,
-                end_ids=end,
-                constraints=constraints,
-                returns_state=returns_state,
-            )
-        return kept[key]
+        make = functools.partial(
+            *(Generator, self.encoder, self.output_embeddings, sampler),
+            steps=steps,
+            num_sequences=num_sequences,
+            end_ids=end,
+            constraints=constraints,
+            returns_state=returns_state,
+        )
+        return self.derived(key, make)
 
     def exported_loop(self, steps: int, jit_compile: bool = False) -> ExportedLoop:
         """Returns the generation loop of an exported model.
@@ -436,7 +427,6 @@ class Likelihood(_Task):
         Returns:
             List of float32 arrays, one for each row.
         """
-        model = scorer(self)
         found: list[Any] = [None] * len(rows)
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         positions = getattr(self.encoder, "max_sequence_length", None)
@@ -450,28 +440,27 @@ class Likelihood(_Task):
                 mask[place, : len(rows[index])] = 1
             inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
             inputs, targets, _ = self.labels.objective({name: inputs[name] for name in self.input})
-            values = model.predict_on_batch({**inputs, "target_ids": targets})
+            values = target_log_likelihoods(self, inputs, targets[..., None])[..., 0]
             for place, index in enumerate(part):
                 found[index] = values[place, : max(len(rows[index]) - 1, 0)]
         return found
 
 
-def scorer(task):
-    """Returns a model from the inputs of a language model and `target_ids` to the log-likelihoods of the targets."""
-    task.discard_if_changed()
-    if "scorer" not in task.compiled_generators:
-        targets = keras.Input((None,), dtype="int32", name="target_ids")
-        values = _TargetLogLikelihood(dtype="float32")(task.output, targets)
-        task.compiled_generators["scorer"] = keras.Model({**task.input, "target_ids": targets}, values)
-    return task.compiled_generators["scorer"]
+def target_log_likelihoods(task, inputs, targets):
+    """Returns the log-likelihoods of target ids `[batch, places, candidates]`, given the inputs of a language model."""
+
+    def make():
+        ids = keras.Input((None, None), dtype="int32", name="target_ids")
+        return keras.Model({**task.input, "target_ids": ids}, _LogLikelihood(dtype="float32")(task.output, ids))
+
+    return predict_batch(task.derived("log-likelihoods", make), {**inputs, "target_ids": targets})
 
 
-class _TargetLogLikelihood(keras.layers.Layer):
-    """The log-likelihood of targets `[batch, length]`, given logits `[batch, length, vocabulary]`."""
+class _LogLikelihood(keras.layers.Layer):
+    """The log-likelihoods of targets `[batch, places, candidates]`, given logits `[batch, places, vocabulary]`."""
 
     def call(self, logits, targets):
-        chosen = ops.take_along_axis(logits, targets[:, :, None], axis=2)[:, :, 0]
-        return chosen - ops.logsumexp(logits, axis=-1)
+        return ops.take_along_axis(logits, targets, axis=2) - ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def compute_output_spec(self, logits, targets):
         return keras.KerasTensor(targets.shape, "float32")

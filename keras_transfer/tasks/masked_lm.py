@@ -1,6 +1,5 @@
 """Masked language models: tasks that predict hidden tokens, and answer by filling masks."""
 
-import collections
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +13,11 @@ from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import FLAG, expect, expects, integer
 from keras_transfer.data import LENGTH_STEP, compiles_each_length
 from keras_transfer.encoders import dense_on, encode
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking, word_starts_of
 from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.generates import target_log_likelihoods
 from keras_transfer.tasks.id_rows import in_batches
 from keras_transfer.tasks.in_context import InContext, check_different
 from keras_transfer.tasks.named_heads import Head
@@ -93,7 +94,7 @@ class FillsMasks(InContext):
                         f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
                         f"Shorten the text. Received: {count - found} behind them, in the text at position {at}"
                     )
-            found = self._best(super().predict_on_batch(inputs), k)
+            found = self._best(predict_batch(self, inputs), k)
             tokens, values = (check_numbers(ops.convert_to_numpy(part)).tolist() for part in found)
             for row, real in enumerate(places):
                 found = [zip(tokens[row][place], values[row][place]) for place in np.flatnonzero(real)]
@@ -123,7 +124,7 @@ class FillsMasks(InContext):
                     f"Each text with its examples must have at most {limit} tokens, the `sequence_length` of the "
                     f"preprocessor. Received: {counts.max()} tokens at position {start + counts.argmax()}"
                 )
-            logits = super().predict_on_batch(self.reader.inputs(part))
+            logits = predict_batch(self, self.reader.inputs(part))
             logits = ops.convert_to_numpy(logits).astype("float64")[:, 0]
             logits -= logits.max(axis=1, keepdims=True)
             scores[start : start + batch_size] = logits[:, tokens] - np.log(np.exp(logits).sum(axis=1))[:, None]
@@ -315,8 +316,6 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         super().__init__(encoder, reader, Head(outputs, labels), inputs=inputs, settings=settings, name=name)
         self.token_head = head
-        # A plain dict would be tracked by Keras, which would then save the weights a second time.
-        object.__setattr__(self, "compiled_generators", collections.UserDict())
 
     # === Likelihood ===
 
@@ -377,7 +376,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
                 masked[place:end] = self.preprocessor.mask_id
                 tokens = hidden.setdefault((masked.tobytes(), place), {})
                 tokens.setdefault(row[place], []).append((text, place))
-        model, found = self._pseudo_scorer(), [np.zeros(len(row), "float32") for row in rows]
+        found = [np.zeros(len(row), "float32") for row in rows]
         keys, size = sorted(hidden, key=lambda key: len(key[0])), min(batch_size, len(hidden))
         targets, step = max(map(len, hidden.values())), LENGTH_STEP if compiles_each_length() else 1
         limit = self.preprocessor.sequence_length
@@ -390,32 +389,12 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
             inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
             places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
             ids = np.array([[*hidden[key], *[0] * (targets - len(hidden[key]))] for key in part], "int32")
-            values = model.predict_on_batch({**inputs, "mask_positions": places, "target_ids": ids})
-            for key, row in zip(keys[start : start + size], values):
+            values = target_log_likelihoods(self, {**inputs, "mask_positions": places}, ids[:, None])
+            for key, [row] in zip(keys[start : start + size], values):
                 for value, owners in zip(row, hidden[key].values()):
                     for text, place in owners:
                         found[text][place] = value
         return found
-
-    def _pseudo_scorer(self):
-        """Returns a model from inputs with one masked place and `target_ids` to the targets' log-likelihoods there."""
-        self.discard_if_changed()
-        if "pseudo_scorer" not in self.compiled_generators:
-            targets = keras.Input((None,), dtype="int32", name="target_ids")
-            values = _CandidateLogLikelihood(dtype="float32")(self.output, targets)
-            self.compiled_generators["pseudo_scorer"] = keras.Model({**self.input, "target_ids": targets}, values)
-        return self.compiled_generators["pseudo_scorer"]
-
-
-class _CandidateLogLikelihood(keras.layers.Layer):
-    """The log-likelihoods of targets `[batch, targets]`, given logits `[batch, 1, vocabulary]`."""
-
-    def call(self, logits, targets):
-        chosen = ops.take_along_axis(logits[:, 0], targets, axis=1)
-        return chosen - ops.logsumexp(logits[:, 0], axis=-1, keepdims=True)
-
-    def compute_output_spec(self, logits, targets):
-        return keras.KerasTensor(targets.shape, "float32")
 
 
 class TokenHead:

@@ -12,6 +12,7 @@ from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import FLAG, expect, expects
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import dense_on, with_embeddings_of
+from keras_transfer.keras_internals import predict_batch
 from keras_transfer.layers import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
@@ -209,7 +210,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         answers, vocabulary = [], self.preprocessor.vocabulary
         special = [token for token in self.preprocessor.special_ids if token != self.preprocessor.unk_id]
         for _, inputs in in_batches(self, texts, batch_size):
-            values = check_numbers(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
+            values = check_numbers(ops.convert_to_numpy(ops.sigmoid(predict_batch(self, inputs))))
             ids = np.asarray(inputs["token_ids"])
             for row, keep in enumerate((np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special)):
                 words = [vocabulary[token] for token in ids[row, keep].tolist()]

@@ -17,7 +17,7 @@ from keras_transfer.encoders import EncoderDecoder, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings, table_of
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.generates import Generates, scorer
+from keras_transfer.tasks.generates import Generates, target_log_likelihoods
 from keras_transfer.tasks.id_rows import named_token_id, prepared_rows, rows_of, text_pieces
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import encode_texts
@@ -232,12 +232,11 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             return np.zeros(0)
         data = self.dataset(sources, targets, batch_size=batch_size)
         found = np.zeros(len(data.real))
-        model = scorer(self)
         for batch in data.planned():
             part = data.pinned([batch])
             inputs, ids, weights = part[0]
             inputs = {name: inputs[name] for name in self.input}
-            values = model.predict_on_batch({**inputs, "target_ids": ids})
+            values = target_log_likelihoods(self, inputs, ids[..., None])[..., 0]
             found[part.order] = (values * weights).sum(axis=1, dtype="float64")
         return check_numbers(found)
 

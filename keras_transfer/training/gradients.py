@@ -66,21 +66,23 @@ def train_step(model, data, weight_of, weights=None, weigh=lambda loss: loss):
 
 
 def gradient_of(function, values):
-    """Returns the gradient of a function of a tensor at some values, within a training step on any backend.
+    """Returns the gradient of the sum of a function of a tensor at some values, and the function's own values there.
 
-    The function returns a scalar, and changes no variable.
+    It can be used within a step on any backend. The function changes no variable.
     """
     if keras.backend.backend() == "tensorflow":
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             found = function(values)
-        return tape.gradient(found, values)
+        return tape.gradient(found, values), found
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.grad(function)(values)
+        found, gradient = jax.vjp(function, values)
+        return gradient(keras.ops.ones_like(found))[0], found
     import torch
 
     with torch.enable_grad():
         values = values.detach().requires_grad_()
-        return torch.autograd.grad(function(values), values)[0]
+        found = function(values)
+        return torch.autograd.grad(found.sum(), values)[0], found.detach()

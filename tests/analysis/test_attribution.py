@@ -10,6 +10,7 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.analysis import Attributions, attribute
 from keras_transfer.analysis.attribution_rows import named
+from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import (
     AlbertEncoder,
     Bart,
@@ -21,6 +22,7 @@ from keras_transfer.encoders import (
     ModernBertEncoder,
     T5Encoder,
     TransformerEncoder,
+    WordVectorEncoder,
     XLNetEncoder,
 )
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, SpanExtractor, TextClassifier, TextRegressor, TokenClassifier
@@ -31,6 +33,7 @@ from keras_transfer.text import (
     Packing,
     TokenPreprocessor,
     UnigramTokenizer,
+    WordPreprocessor,
 )
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
@@ -191,6 +194,16 @@ def test_a_tagger_explains_the_label_of_a_word(eagerly):
     assert deleted[0][1] == 0  # Without the word, there is nothing to label.
 
 
+def test_a_tagger_explains_its_surest_label_that_is_not_the_most_frequent_one():
+    words, vectors = ["a", "b", "good", "bad"], [[3.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]]
+    encoder = WordVectorEncoder.from_vectors(WordVectors(words, np.array(vectors)))
+    model = TokenClassifier(encoder, WordPreprocessor(words, sequence_length=8), label_names=["O", "X"])
+    model.get_layer("logits").kernel.assign(np.eye(2))
+    sentences = [["a", "bad", "good", "b"], ["b", "a"]]
+    for method in ("integrated_gradients", "erasure"):
+        assert attribute(model, sentences, method=method, steps=2).target == ["good: X", "a: O"]
+
+
 def test_a_word_that_is_labeled_is_never_deleted(eagerly):
     keras.utils.set_random_seed(0)
     model = TokenClassifier(tiny.encoder(initializer_range=0.3), tiny.preprocessor(), label_names=["N", "V"])
@@ -271,6 +284,17 @@ def test_a_package_finds_the_word_that_decides(package, eagerly):
     np.testing.assert_array_equal(found.scores[0], again.scores[0])
 
 
+@pytest.mark.parametrize("package", ["lime", "shap"])
+def test_a_package_changes_a_text_as_often_as_there_are_samples(package, eagerly, monkeypatch):
+    pytest.importorskip(package, reason=f"explains predictions: pip install {package}")
+    model, counts, predict = tiny.of_vectors(), [], TextClassifier.predict
+    monkeypatch.setattr(
+        TextClassifier, "predict", lambda self, x, **options: counts.append(len(x)) or predict(self, x, **options)
+    )
+    attribute(model, ["good a bad b"], method=package, target=1, samples=24)
+    assert 18 <= sum(counts) - 2 <= 24  # Two predictions are of the text itself. SHAP takes whole orders of the words.
+
+
 # === Words ===
 
 
@@ -301,6 +325,22 @@ def test_bytes_and_pieces_with_spaces_are_joined_to_words():
     tokenizer = UnigramTokenizer(SentencePieceModel(pieces).to_bytes())
     words, owners = words_of(TokenPreprocessor(tokenizer, Packing(pad="<pad>")), ["abc de!c"])
     assert words == [["abc", "de", "!", "c"]] and owners == [[0, 0, 1, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_all_methods_cut_a_text_into_the_same_words(kind, eagerly):
+    if kind == "bytes":
+        characters, merges = byte_characters(), [("'", "t")]
+        tokenizer = ByteBPETokenizer(["<pad>", *characters, "'t"], merges, eos_token="<pad>")
+    else:
+        pieces = [("<unk>", 0.0, PieceType.UNKNOWN), ("<pad>", 0.0, PieceType.CONTROL)]
+        pieces += [(piece, -1.0, PieceType.NORMAL) for piece in ("▁don", "'t", "▁", "go", "!")]
+        tokenizer = UnigramTokenizer(SentencePieceModel(pieces).to_bytes())
+    preprocessor = TokenPreprocessor(tokenizer, Packing(pad="<pad>", segments=(0, 0)))
+    encoder = BertEncoder(preprocessor.vocabulary_size, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32)
+    model = TextClassifier(encoder, preprocessor, num_classes=2)
+    for method in ("gradient_x_input", "occlusion", "erasure"):
+        assert attribute(model, ["don't go!!"], method=method).words == [["don't", "go", "!", "!"]]
 
 
 # === How they are shown ===
@@ -391,7 +431,7 @@ def test_words_of_characters_can_be_hidden_and_deleted(eagerly):
 def test_a_text_without_words_has_no_scores(method, eagerly):
     found = attribute(tiny.classifier(), [""], method=method)
     assert found.words == [[]] and found.rows == [] and "[0]" in str(found)
-    assert found.deletion_curve(seeds=1).rows[-1]["drop"] == 0
+    assert found.deletion_curve(seeds=1).rows[-1]["drop"] == pytest.approx(0, abs=1e-6)
 
 
 def repeating():
@@ -428,7 +468,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (lambda: attribute(tiny.of_vectors(), TEXTS, baseline="mask"), "no mask token ... baseline='mask'"),
     (lambda: attribute(tiny.classifier(siamese=True), (["a"], ["b"])), "Use `erasure` ... siamese=True"),
-    (lambda: attribute(tagger(), [["a"]]), "the position of a word ... target=None"),
+    (lambda: attribute(tagger(), [["a"], []]), "the position of a word ... target=None, row=1, words=0"),
     (lambda: attribute(tagger(), [["a"]], target=1), "the position of a word ... target=1, row=0, words=1"),
     (lambda: attribute(tagger(crf=True), [["a"]], target=0), "Use `method='erasure'` ... crf=True"),
     (
@@ -451,6 +491,6 @@ test_a_mistake_is_one_clear_error = check_errors(
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lime", None)
+    monkeypatch.setitem(sys.modules, "lime.lime_text", None)
     with pytest.raises(ImportError, match="pip install lime"):
         attribute(tiny.of_vectors(), TEXTS, method="lime")

@@ -263,7 +263,7 @@ def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, ea
     texts, labels = tiny.examples(30)
     pairs = MinimalPairs(["a good", "b good"], ["a bad", "b bad"], ["x", "y"])
     for model, data, without in (
-        (TokenClassifier(*parts, label_names=["X", "Y"]), trees, {"words", "pairs"}),
+        (TokenClassifier(*parts, label_names=["X", "Y"]), trees, {"pairs"}),
         (MaskedLM(*parts), texts, {"scores", "words", "behavior"}),
         (TextRegressor(*parts), (texts, [0.5, 1.5] * 15), {"scores", "behavior", "pairs"}),
         (tiny.of_vectors(), (texts, labels), {"attention", "pairs"}),

@@ -6,10 +6,12 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.analysis import attribute
 from keras_transfer.callbacks import Stage, StagedTraining
+from keras_transfer.encoders import Bart, TransformerEncoder
 from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.optimizers import LayerwiseOptimizer
-from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, TextClassifier, TextEmbedder
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import batches, part_batches
 from tests.tasks.tagging.taggers import examples as tagged_examples
@@ -18,6 +20,7 @@ from tests.tasks.tiny import classifier, encoder, examples, of_vectors, preproce
 
 pytest.importorskip("tensorflow")
 TEXTS, LABELS = examples(21)
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
 
 
 @pytest.fixture
@@ -110,6 +113,38 @@ def test_predict_is_traced_once_for_all_lengths_and_numbers_of_texts(traces, cap
             model.predict([" ".join(TEXTS[:count])] * count, verbose=0)
     assert traces == [("predict_step", (None, None))]
     assert "retracing" not in caplog.text
+
+
+def count_of_traces(model):
+    """The number of traces of each model that was derived from a task and used."""
+    functions = [each.predict_function for each in model.derived_models.values()]
+    return [each.experimental_get_tracing_count() for each in functions if each is not None]
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "smoothgrad", "occlusion"])
+def test_attribution_is_traced_once_for_five_lengths_and_for_later_calls(method):
+    model = classifier()
+    for texts in (["a", "a b", "a b c", "a b c d", "a b c d e"], ["good " * 7]):
+        attribute(model, texts, method=method, target=0, steps=3, samples=4, batch_size=3, verbose=0)
+    assert count_of_traces(model) == [1]
+
+
+def test_likelihoods_are_traced_once_for_all_lengths():
+    lengths = ["a b", "a b c", "a b c d", "a b c d e", "a b c d e f"]
+    masked = MaskedLM(encoder(), preprocessor())
+    masked.score(lengths, batch_size=1)
+    masked.score(["a good bad", "a bad bad"])  # Two candidates for one place.
+    causal = CausalLM(TransformerEncoder(17, causal=True, **SIZES), preprocessor())
+    causal.score(lengths, batch_size=1)
+    writer = Seq2SeqLM(Bart(17, **SIZES), preprocessor())
+    writer.score(lengths, lengths, batch_size=1)
+    assert [*map(count_of_traces, (masked, causal, writer))] == [[1], [1], [1]]
+
+
+def test_masks_are_filled_with_one_trace_for_all_lengths(traces):
+    model = MaskedLM(encoder(), preprocessor())
+    model.fill_mask(["[MASK]", "a [MASK]", "a [MASK] [MASK]", "a b c [MASK]"], batch_size=1)
+    assert traces == [("predict_step", (None, None))]
 
 
 def test_predict_is_not_traced_if_all_functions_run_eagerly(traces, eagerly):

@@ -18,7 +18,7 @@ from keras_transfer.core.expect import POSITIVE, TEXT, NotApplicableError, expec
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, draw_lines, new_axes
 from keras_transfer.data import UNUSED, Batches, Contents
 from keras_transfer.datasets import Trees
-from keras_transfer.keras_internals import trace_predict
+from keras_transfer.keras_internals import predict_batch
 
 log = logging.getLogger("keras_transfer")
 _SPAN = 0.05  # The authors draw weights between this and its negative.
@@ -194,9 +194,7 @@ def _predict(probes, data):
     """Yields `(rows, gold, predicted)` for each batch."""
     for number, (_, rows) in enumerate(data.planned()):
         inputs, gold = data[number]
-        if number == 0:
-            trace_predict(probes, (inputs,))
-        yield rows, gold, probes.predict_on_batch(inputs)
+        yield rows, gold, predict_batch(probes, inputs)
 
 
 class SquaredLengths(keras.layers.Layer):

@@ -47,12 +47,12 @@ def test_another_task_over_a_quantized_encoder_evaluates_and_predicts_the_quanti
 def test_a_loop_that_generates_is_made_again_after_quantization(eagerly):
     model = models.language_model()
     model.generate(SOURCES, max_new_tokens=2)
-    [before] = model.compiled_generators.values()
+    [before] = model.derived_models.values()
     model.generate(SOURCES, max_new_tokens=2)
-    assert list(model.compiled_generators.values()) == [before]
+    assert list(model.derived_models.values()) == [before]
     model.encoder.quantize("int8")
     model.generate(SOURCES, max_new_tokens=2)
-    [after] = model.compiled_generators.values()
+    [after] = model.derived_models.values()
     assert after is not before
 
 

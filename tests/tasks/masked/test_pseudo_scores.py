@@ -46,9 +46,9 @@ def test_each_token_is_masked_alone_and_special_tokens_have_no_score(model, batc
 
 
 def test_equal_rows_are_computed_once(model, monkeypatch):
-    scorer, rows = model._pseudo_scorer(), []
-    predict = scorer.predict_on_batch
-    monkeypatch.setattr(scorer, "predict_on_batch", lambda x: rows.append(x) or predict(x))
+    rows = []
+    predict = masked_lm.target_log_likelihoods
+    monkeypatch.setattr(masked_lm, "target_log_likelihoods", lambda *given: rows.append(given) or predict(*given))
     model.score(["a b good", "a b bad", "a b good"], batch_size=1)
     assert len(rows) == 5  # Three of the first sentence, and two of the second, which shares "a b [MASK]".
 
