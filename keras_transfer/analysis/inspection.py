@@ -36,7 +36,6 @@ from keras_transfer.tasks import (
     SpanExtractor,
     Task,
     TextClassifier,
-    TokenClassifier,
     count_rows,
     take_rows,
 )
@@ -385,8 +384,6 @@ def _attention(subject):
 
 @_section("Which words decide?", "Blue ones speak for the answer, red ones against it. Absent words have no score.")
 def _words(subject):
-    if isinstance(subject.model, TokenClassifier):
-        raise NotApplicableError("A tagger has an answer for each word. Use `attribute` with a `target`.")
     x, _ = subject.first(subject.examples)
     if subject.report is not None:
         shown = (*subject.report.hardest, *subject.report.confident_mistakes)
