@@ -48,12 +48,14 @@ def in_plain_graph():
     return keras.backend.backend() == "tensorflow" and not tf.executing_eagerly() and not tf.distribute.has_strategy()
 
 
-def trace_shared(function, key):
-    """Returns a `tf.function` that the graph that is being traced has only once under a key."""
-    functions = tf.compat.v1.get_default_graph().get_collection_ref("keras_transfer/functions")
-    known = dict(functions)
-    if key not in known:
-        traced = tf.function(function, autograph=False)
-        known[key] = lambda *structures: traced(*keras.tree.map_structure(tf.convert_to_tensor, structures))
-        functions.append((key, known[key]))
-    return known[key]
+def call_shared(function, key, *structures):
+    """Returns what a function of tensors returns, which the graph that is being traced has only once under a key.
+
+    The graph keeps what was traced, not the function, because the layers of the function keep the graph alive.
+    """
+    traced = tf.compat.v1.get_default_graph().get_collection_ref("keras_transfer/functions")
+    structures = keras.tree.map_structure(tf.convert_to_tensor, structures)
+    key = key, tuple((value.dtype, str(value.shape)) for value in keras.tree.flatten(structures))
+    if key not in dict(traced):
+        traced.append((key, tf.function(function, autograph=False).get_concrete_function(*structures)))
+    return dict(traced)[key](*structures)

@@ -5,7 +5,7 @@ import functools
 import keras
 
 from keras_transfer.core.expect import expect
-from keras_transfer.keras_internals import in_plain_graph, layers_within, trace_shared, without_autocast
+from keras_transfer.keras_internals import call_shared, in_plain_graph, layers_within, without_autocast
 
 _ACTIVATIONS = {None, keras.activations.linear, keras.activations.gelu}
 _PLAIN = (bool, int, float, str, list, tuple, type(None))
@@ -85,9 +85,10 @@ def traced_once(layer, function, kinds):
             return _run(function, keras.tree.pack_sequence_as(structures, now), variables, values)[:2]
 
         form = repr(keras.tree.map_structure(lambda part: "" if keras.ops.is_tensor(part) else part, structures))
-        shared = trace_shared(run, key=(form, *map(_form_of, layers)))
+        key = (form, *map(_form_of, layers))
         with without_autocast():
-            outputs, states = shared([parts[place] for place in places], [variable.value for variable in variables])
+            tensors, values = [parts[place] for place in places], [variable.value for variable in variables]
+            outputs, states = call_shared(run, key, tensors, values)
         _keep(variables, states)
         return outputs
 

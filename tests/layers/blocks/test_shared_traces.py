@@ -1,5 +1,8 @@
 """TensorFlow traces equal Transformer blocks once in a training step, and computes the same numbers as before."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -84,3 +87,13 @@ def test_a_compiled_step_of_xla_shares_the_trace_too(monkeypatch):
     each, theirs = three_steps(classifier(dropout=0.0), monkeypatch, one_by_one=True, jit_compile=True)
     assert len(once) == 1 and len(each) == 4
     assert tiny.difference(ours, theirs) < 1e-4
+
+
+def test_a_deleted_model_is_freed_with_its_trace():
+    model = classifier()
+    model.compile()
+    model.train_on_batch(INPUTS, np.array([0, 1]))
+    block = weakref.ref(model.encoder.blocks[0])
+    del model
+    gc.collect()
+    assert block() is None
