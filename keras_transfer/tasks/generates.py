@@ -258,7 +258,10 @@ class Generates(_Task):
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
         make = functools.partial(
-            *(Generator, self.encoder, self.output_embeddings, sampler),
+            Generator,
+            self.encoder,
+            self.output_embeddings,
+            sampler,
             steps=steps,
             num_sequences=num_sequences,
             end_ids=end,

@@ -127,8 +127,8 @@ def minimal_pairs(
         for part in parts:
             found.append(sentence_scores(each, part, batch_size=batch_size))
             bar.add(len(part) // 2)
-        found = np.concatenate(found)
-        margins.append(found[::2] - found[1::2])
+        scores = np.concatenate(found)
+        margins.append(scores[::2] - scores[1::2])
     groups: dict[Any, list[int]] = {}
     for place, phenomenon in enumerate(phenomena):
         groups.setdefault(phenomenon, []).append(place)
