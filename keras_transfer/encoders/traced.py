@@ -28,7 +28,7 @@ class TracesAgain:
     _traced_layers = None
 
     def derived(self, name, make):
-        """Returns a model of the layers of this one, such as one that scores texts. The last eight are kept.
+        """Returns a model of the layers of this one, such as one that scores texts. The eight used last are kept.
 
         Args:
             name: String or tuple. The name by which the model is kept, until the layers change.
@@ -38,11 +38,12 @@ class TracesAgain:
             What `make` returns, or has returned before.
         """
         self.discard_if_changed()
-        if name not in self.derived_models:
-            if len(self.derived_models) == _DERIVED:
-                self.derived_models.pop(next(iter(self.derived_models)))
-            self.derived_models[name] = make()
-        return self.derived_models[name]
+        kept = self.derived_models.data
+        model = kept.pop(name, None) or make()
+        kept[name] = model  # The last one: the first has not been used for the longest time.
+        if len(kept) > _DERIVED:
+            kept.pop(next(iter(kept)), None)
+        return model
 
     def discard_if_changed(self):
         """Discards what was made for this model if its layers have changed since."""

@@ -214,7 +214,8 @@ class DataMethods(_Task):
         Args:
             x: Data in any form that `dataset` accepts, such as a list of texts.
             batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32, or more rows
-                of up to 1,024 tokens together, unless the step is compiled by XLA or there are several replicas.
+                of one text or pair each with up to 1,024 tokens together, unless XLA compiles the step or there are
+                several replicas.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
             steps: Integer. Number of batches of a dataset to predict. Defaults to `None`, for all of them.
             callbacks: List of Keras callbacks. Defaults to `None`.
@@ -483,7 +484,8 @@ class Prediction:
         self.task.stop_predicting = False
         callbacks.on_predict_begin()
         for index, planned in enumerate(data.planned()):
-            batch = data.pinned([planned])
+            number = data.contents.number + index * data.options.shard[1]  # It determines what a batch draws.
+            batch = data.pinned([planned]).replace(number=number)
             callbacks.on_predict_batch_begin(index)
             outputs = keras.Model.predict_on_batch(self.task, batch[0][0])
             callbacks.on_predict_batch_end(index, {"outputs": outputs})

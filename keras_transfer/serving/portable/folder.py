@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import inspect
+import itertools
 import pathlib
 
 import keras
@@ -87,9 +88,10 @@ class Portable(ExportFormat):
             limits: Dict of `max_difference` and `min_equal_labels`, which may be `None`.
         """
         kind, preprocessor, function = kind_of(model), model.preprocessor, graph_of(model)
-        source = model if quantization != "int8_dynamic" else _with_scales_of_rows(model)
+        as_is = quantization != "int8_dynamic"
+        graph, weights = (function, model.weights) if as_is else int8_graph_of(model)
         inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
-        cls.convert(graph_of(source), inputs, source.weights, quantization, folder)
+        cls.convert(graph, inputs, weights, quantization, folder)
         facts = {
             "format": cls.NAME,
             "quantization": quantization,
@@ -164,20 +166,36 @@ def _as_array(name, values):
     return np.asarray(values, types.get(name, "float32" if name != "chosen" else "int32"))
 
 
-def _with_scales_of_rows(model):
-    """Returns a copy of a task whose tables of embeddings are 8-bit integers with a scale for each row.
-
-    The converters use one scale for a whole table, and a few large numbers in it then make all of its rows inexact.
-    """
-    copy = type(model).from_config(model.get_config())
-    copy.set_weights(model.get_weights())
-    for layer in layer_tracking.layers_in(copy):
-        if type(layer) is keras.layers.Embedding:
-            layer.quantize("int8")
-    return copy
-
-
 def graph_of(model):
     """Returns a function of a task's inputs, by name, that returns the dict of outputs of its kind of answers."""
     kind = kind_of(model)
     return lambda **ids: kind.outputs(model(ids, training=False))
+
+
+def int8_graph_of(model):
+    """Returns `graph_of` a task with 8-bit tables of embeddings that have a scale for each row, and its weights.
+
+    The converters use one scale for a whole table, and a few large numbers in it then make all of its rows inexact.
+    """
+    function, tables = graph_of(model), {}
+    for layer in layer_tracking.layers_in(model):
+        if type(layer) is keras.layers.Embedding:
+            found = keras.quantizers.abs_max_quantize(layer.embeddings, axis=-1, to_numpy=True)
+            tables[layer] = [keras.Variable(values, dtype=values.dtype, trainable=False) for values in found]
+
+    def look_up(table, ids):
+        rows, scales = (keras.ops.take(part, keras.ops.cast(ids, "int32"), axis=0) for part in table)
+        return keras.ops.cast(rows, "float32") / scales
+
+    def quantized(**ids):
+        for layer, table in tables.items():
+            vars(layer)["call"] = functools.partial(look_up, table)  # Instead of the method of its class.
+        try:
+            return function(**ids)
+        finally:
+            for layer in tables:
+                del vars(layer)["call"]
+
+    replaced = {id(weight) for layer in tables for weight in layer.weights}
+    weights = [weight for weight in model.weights if id(weight) not in replaced]
+    return quantized, [*weights, *itertools.chain(*tables.values())]

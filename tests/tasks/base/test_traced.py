@@ -56,6 +56,22 @@ def test_a_loop_that_generates_is_made_again_after_quantization(eagerly):
     assert after is not before
 
 
+def test_what_was_used_last_is_kept_and_two_threads_can_make_the_same_at_once():
+    model, made = models.classifier(), []
+    first = model.derived("first", object)
+    for number in range(20):
+        model.derived(number, object)
+        assert model.derived("first", object) is first
+
+    def make():
+        made.append(model.derived("second", object) if not made else None)  # Another thread makes it meanwhile,
+        for number in range(8):
+            model.derived(number, object)  # and others make more than are kept.
+        return made
+
+    assert model.derived("second", make) is made
+
+
 def test_adapters_of_one_half_reach_what_the_whole_encoder_decoder_has_traced():
     writer = models.writer(T5)
     half = TextClassifier(writer.encoder.encoder, num_classes=2, dropout=0.0)

@@ -34,6 +34,16 @@ def test_a_preprocessor_without_segments_is_an_error_that_names_one_with_them():
 
 
 @pytest.mark.core
+def test_predict_hides_the_tokens_of_each_batch_of_a_dataset():
+    model = masked_lm()
+    data = model.dataset(["a b c d e f g h i j"] * 4, batch_size=2, shuffle=False)
+    expected = [model.predict_on_batch(data[number][0]) for number in range(2)]
+    assert not np.array_equal(data[0][0]["mask_positions"], data[1][0]["mask_positions"])
+    found = model.predict(data, verbose=0)
+    np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-5)
+
+
+@pytest.mark.core
 def test_logits_are_those_of_the_whole_sequence_at_the_masked_positions():
     model = masked_lm()
     inputs = {name: np.array(value) for name, value in model.preprocessor(TEXTS[:2], "longest").items()}
