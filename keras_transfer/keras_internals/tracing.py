@@ -21,6 +21,8 @@ def trace_predict(model, batch):
     def spec(values, name=None):
         if isinstance(values, dict):
             return {name: spec(each, name) for name, each in values.items()}
+        if isinstance(values, (list, tuple)):
+            return type(values)(map(spec, values, tensors))
         shape = [None, *values.shape[1:]]
         known = tensors[name].shape if name in tensors else [None, None, *shape[2:]]
         for axis in range(1, min(len(shape), len(known))):

@@ -53,7 +53,6 @@ def test_stored_rows_are_an_array_that_a_head_may_have_as_labels(tmp_path):
     assert model.evaluate(batches, verbose=0, return_dict=True)["loss"] < 1e-8
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_a_model_with_one_output_and_a_list_of_inputs_needs_no_dicts(tmp_path):
     texts, _ = tiny.examples(6)
     model = tiny.classifier(num_layers=1)

@@ -63,18 +63,22 @@ def test_rows_of_several_texts_are_traced_once_for_all_lengths(traces):
     assert sorted(traces) == [("predict_step", (None, 2, None)), ("train_step", (None, 2, None))]
 
 
-def test_an_input_of_one_length_keeps_it():
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_input_of_one_length_keeps_it(listed):
     found = []
+
+    def inputs(values):
+        return [values] if listed else {"values": values}
 
     class Recorded(keras.Model):
         def predict_step(self, data):
-            found.append(tuple(data[0]["values"].shape))
+            found.extend(tuple(each.shape) for each in keras.tree.flatten(data))
             return super().predict_step(data)
 
     values = keras.Input([3], name="values")
-    model = Recorded({"values": values}, keras.layers.Dense(1)(values))
+    model = Recorded(inputs(values), keras.layers.Dense(1)(values))
     model.compile()
-    trace_predict(model, ({"values": np.ones((2, 3), "float32")},))
+    trace_predict(model, (inputs(np.ones((2, 3), "float32")),))
     assert found == [(None, 3)]
 
 
