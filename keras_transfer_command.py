@@ -278,8 +278,8 @@ COMMANDS = {
             "model": {"help": f"{MODEL} of any task"},
             "--data": value(
                 "FILE",
-                f"{TABLE} of texts, with labels or targets if the model has any; for a tagger, a CoNLL or .conllu "
-                "file; for a model that finds answers, a file of SQuAD",
+                f"{TABLE} of texts, with labels or targets if the model has any; for a tagger, a CoNLL file, "
+                "or a .conllu file with UPOS tags; for a model that finds answers, a file of SQuAD",
                 required=True,
             ),
             **COLUMNS,

@@ -15,6 +15,7 @@ from keras_transfer.analysis.classification_report import class_positions
 from keras_transfer.analysis.result import PlottedResult
 from keras_transfer.analysis.scores import SMALLEST
 from keras_transfer.analysis.significance import bootstrap_interval
+from keras_transfer.analysis.stored_states import check_one_row
 from keras_transfer.core.expect import Rule, expect, expects, instance_of, integer, one_of, optional
 from keras_transfer.core.plots import BLUE, GREY
 from keras_transfer.encoders import select_inputs
@@ -211,16 +212,16 @@ def _means(task, x, part):
     biases = [layer.use_bias for block in task.encoder.blocks for layer in _outputs(block, part)]
     expect(all(biases), rule, use_bias=biases)
     inputs = inputs_of(task, x)
+    check_one_row(task.preprocessor, inputs)
     rule = '`by="mean"` requires a task that encodes a text, a sentence or a pair. Use `by="zero"`.'
     expect(set(task.encoder.input) <= set(inputs), rule, inputs=list(inputs))
     sums = []
     for start in range(0, len(inputs["padding_mask"]), _ROWS):
         batch = {name: ops.convert_to_tensor(values[start : start + _ROWS]) for name, values in inputs.items()}
         real = inputs["padding_mask"][start : start + _ROWS].ravel() != 0
-        found: dict = {"heads": [], "neurons": []}
+        found: dict = {kind: [] for kind in ("heads", "neurons") if part in (kind, "layers")}
         task.encoder.attention_weights(select_inputs(batch, task.encoder.input), **found)
-        read = zip(*(own for kind, own in found.items() if part in (kind, "layers")))
-        sums.append([[_sum(values, real) for values in own] for own in read])
+        sums.append([[_sum(values, real) for values in own] for own in zip(*found.values())])
     return keras.tree.map_structure(lambda *own: sum(own) / (inputs["padding_mask"] != 0).sum(), *sums)
 
 

@@ -11,6 +11,7 @@ from keras import ops
 from keras_transfer.analysis import page
 from keras_transfer.analysis.attention_view import heads_view, model_view
 from keras_transfer.analysis.result import PlottedResult
+from keras_transfer.analysis.stored_states import check_one_row
 from keras_transfer.core.arrays import to_numpy
 from keras_transfer.core.expect import NotApplicableError, expect, one_of
 from keras_transfer.core.plots import BLUE, new_axes
@@ -261,7 +262,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
     Args:
         model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
         x: Texts or lists of words as for `model.predict`, or a dict of the inputs of the encoder. Texts of a pair that
-            the encoder reads one by one are two rows.
+            the encoder reads one by one are two rows. A `SpanExtractor` reads the beginning of each context.
         targets: List of strings. For a `Seq2SeqLM`, the target of each text, such as the result of `model.generate(x)`.
             Defaults to `None`, for other models.
         preprocessor: Preprocessor of an encoder. Defaults to `None`, that of the task `model`.
@@ -282,6 +283,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
     Source: Bahdanau et al. 2015, figure 3. https://arxiv.org/abs/1409.0473
     """
     encoder: Any = getattr(model, "encoder", model) if isinstance(model, Task) else model
+    source = preprocessor or getattr(model, "preprocessor", None)
     has_weights = isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights
     rule = "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder."
     expect(has_weights, rule, error=NotApplicableError, encoder=encoder)
@@ -295,10 +297,12 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
         names = [*encoder.input]
         rule = f"`x` must be texts for a task with a preprocessor, or a dict of {names}, such as `preprocessor(texts)`."
         fits = isinstance(x, dict) and {*names} <= {*x}
-        expect(fits, rule, [*x] if isinstance(x, dict) else x, error=NotApplicableError)
+        error = ValueError if preprocessor is None else NotApplicableError  # The inputs are those that it makes.
+        expect(fits, rule, [*x] if isinstance(x, dict) else x, error=error)
         inputs, written = {name: to_numpy(value) for name, value in x.items()}, None
         check_ids(encoder, inputs)
     expect(len(inputs["token_ids"]), "`x` must have at least one row.", rows=0)
+    check_one_row(source, inputs)
     masks = {name: mask != 0 for name, mask in inputs.items() if name in ("padding_mask", "decoder_padding_mask")}
     ends = {name: (mask * np.arange(1, mask.shape[1] + 1)).max(axis=1, initial=1) for name, mask in masks.items()}
     for name, values in inputs.items():  # Padding at the end of all rows is cut off.
@@ -307,7 +311,6 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
     tensors = {name: ops.convert_to_tensor(value) for name, value in select_inputs(inputs, encoder.input).items()}
     found = encoder.attention_weights(tensors)
     found = {kind: [ops.convert_to_numpy(weights) for weights in layers] for kind, layers in found.items()}
-    source = preprocessor or getattr(model, "preprocessor", None)
     named = {"tokens": _named(inputs["token_ids"], ends["padding_mask"], source)}
     named["separators"] = _separators(inputs["token_ids"], ends["padding_mask"], source)
     if "decoder_padding_mask" in ends:
@@ -322,9 +325,12 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
 
 
 def inputs_of(task, x):
-    """Returns the inputs of texts or sentences as arrays."""
+    """Returns the inputs of texts or sentences as arrays, in which the texts of a siamese task's pair are two rows."""
     inputs = preprocess_words(to_sentences(x), task.preprocessor)[0] if is_sentences(x) else task.reader.inputs(x)
-    return {name: np.array(value) for name, value in inputs.items()}
+    inputs = {name: np.array(value) for name, value in inputs.items()}
+    if inputs["token_ids"].ndim > 2:
+        inputs = {name: values.reshape(-1, *values.shape[2:]) for name, values in inputs.items()}
+    return inputs
 
 
 def _read(model, x, targets):
@@ -333,10 +339,7 @@ def _read(model, x, targets):
         expect(targets is None, "`targets` require a `Seq2SeqLM`.", targets=targets)
         if isinstance(model, SpanExtractor):  # The beginning of each context.
             return {name: np.array(value) for name, value in model.preprocessor(x).items()}, None
-        inputs = inputs_of(model, x)
-        if inputs["token_ids"].ndim > 2:  # The encoder reads the texts of a pair one by one.
-            inputs = {name: values.reshape(-1, *values.shape[2:]) for name, values in inputs.items()}
-        return inputs, None
+        return inputs_of(model, x), None
     rule = "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`."
     expect(targets is not None, rule, error=NotApplicableError, targets=None)
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))

@@ -110,7 +110,7 @@ def attribute(
 
     Raises:
         ValueError: If the task or its form does not fit the method, if a target does not exist, if the outputs do not
-            depend on the hidden state, or if they are not finite.
+            depend on the hidden state, or if they or their gradients are not finite.
         ImportError: If `lime` or `shap` is not installed.
 
     Example:
@@ -175,7 +175,8 @@ def attribute(
             scores = _leave_out_each(without, question.owners, prediction, bar)
         else:
             scores = _by_package(without, question.owners, method, samples, seed, bar)
-    expect(np.isfinite(prediction).all(), "The outputs of the model must be finite.", outputs=prediction)
+    rule = "The outputs of the model, and their gradients, must be finite."
+    expect(np.isfinite(np.concatenate([prediction, *scores])).all(), rule, outputs=prediction, scores=scores)
     words = (question.targets, question.tokens, question.words, question.owners)
     return Attributions(method, output, *words, scores, prediction, without, *more)
 
@@ -223,8 +224,9 @@ class _Asked(keras.Model):
             return self._sums(self.upper([path, *others], training=False), places)
 
         gradients, outputs = gradient_of(values, path)
-        gradients = ops.reshape(gradients, (count, steps, -1))
-        mean = ops.reshape(ops.sum(gradients * data["weights"][:, None], axis=1), ops.shape(states))
+        gradients, weights = ops.reshape(gradients, (count, steps, -1)), data["weights"][:, None]
+        gradients = ops.where(weights != 0, gradients * weights, 0.0)  # There may be no gradient at the baseline.
+        mean = ops.reshape(ops.sum(gradients, axis=1), ops.shape(states))
         return {"scores": ops.sum(mean * change, axis=-1), "outputs": ops.reshape(outputs, (count, steps))}
 
     def _sums(self, outputs, places):
@@ -315,7 +317,9 @@ def _by_package(without, owners, method, samples, seed, bar):
     rule = f"This method requires {method}. Install it with `pip install {method}`."
     with raising(rule, ImportError, error=ImportError):
         package = importlib.import_module(module)
-    scores = [np.zeros(len(owner)) for owner in owners]
+    scores, most = [np.zeros(len(owner)) for owner in owners], max((owner >= 0).sum() for owner in owners)
+    rule = "SHAP requires more than two `samples` for each word of a text."
+    expect(method == "lime" or samples is None or samples > 2 * most, rule, samples=samples, words=int(most))
     for row, owner in enumerate(owners):
         places = np.flatnonzero(owner >= 0)
 
@@ -342,11 +346,8 @@ def _of_lime(package, outputs, count, samples, seed):
 
 def _of_shap(package, outputs, count, samples, seed):
     """Returns Shapley values, estimated from random orders of the words."""
-    samples = samples or _COPIES["shap"] * count
-    rule = "SHAP requires more than two `samples` for each word of a text."
-    expect(samples > 2 * count, rule, samples=samples, words=count)
     state = np.random.get_state()  # The package seeds NumPy's global generator.
     explainer = package.explainers.Permutation(outputs, np.zeros((1, count)), seed=seed)
-    found = explainer(np.ones((1, count)), max_evals=samples, silent=True)
+    found = explainer(np.ones((1, count)), max_evals=samples or _COPIES["shap"] * count, silent=True)
     np.random.set_state(state)
     return found.values[0]

@@ -69,23 +69,27 @@ def _classes(task, outputs, target):
     return np.array(found), [names[place] for place in found]
 
 
-def _tags(task, sentences, target):
+def tags_of(task, sentences, target):
     """Returns the position of a word in each sentence, the place of a label for it, and the names of both.
 
     By default, it is the word with the most likely label that is not the most frequent one, such as "O".
     """
     words, labels, logits = [], [], task.predict(sentences, verbose=0)
-    best = [(softmax(found).max(axis=-1), found.argmax(axis=-1)) for found in logits]
-    common = np.bincount(np.concatenate([tags for _, tags in best])).argmax()
+    tags = [found.argmax(axis=-1) for found in logits]
+    if task.crf:  # The labels of the most likely sequences.
+        tags = [np.array([task.label_names.index(tag) for _, tag in row], int) for row in task.predict_words(sentences)]
+    common = np.bincount(np.concatenate(tags), minlength=1).argmax()
     for row, one in enumerate(_each(target, len(sentences))):
+        error = NotApplicableError if one is None else ValueError
         if one is None and len(sentences[row]):
-            sure, tags = best[row]
-            one = np.argmax(sure + (tags != common))
+            sure = softmax(logits[row])[np.arange(len(tags[row])), tags[row]]
+            one = np.argmax(sure + (tags[row] != common))
         word, label = one if isinstance(one, tuple) and len(one) == 2 else (one, None)
         rule = "`target` of a tagger must be the position of a word in its sentence, or `(position, label)`."
-        expect(_is_place(word, len(sentences[row])), rule, target=one, row=row, words=len(sentences[row]))
+        fits = _is_place(word, len(sentences[row]))
+        expect(fits, rule, error=error, target=one, row=row, words=len(sentences[row]))
         words.append(word)
-        labels.append(label)
+        labels.append(tags[row][word] if label is None else label)
     outputs = [found[word] for found, word in zip(logits, words)]
     places, names = _classes(task, np.stack(outputs), labels)
     return words, places, [f"{words[at]}: {name}" for words, at, name in zip(sentences, words, names)]
@@ -108,7 +112,7 @@ def _about_words(task, x, target):
     rule = "A tagger with `crf=True` scores sequences of labels. Use `method='erasure'`."
     expect(not task.crf, rule, error=NotApplicableError, crf=task.crf)
     sentences = task.reader.columns(x)
-    asked, places, names = _tags(task, sentences, target)
+    asked, places, names = tags_of(task, sentences, target)
     data = task.reader.batches(sentences, None, batch_size=64, shuffle=False)
     layout = data.contents.layout
     chosen = np.cumsum([0, *layout.counts])[:-1] + asked
@@ -138,7 +142,7 @@ def ask_without(model, x, target, kind):
     expect(count > 0, "`x` must contain at least one text.", x=x)
     if is_tagger:
         words = [list(row) for row in columns[0]]
-        asked, classes, names = _tags(model, words, target)
+        asked, classes, names = tags_of(model, words, target)
     else:
         cut = [word_spans(model.preprocessor, list(column)) for column in columns]
         spans = [[(i, *span) for i, own in enumerate(row) for span in own] for row in zip(*cut)]
@@ -287,20 +291,25 @@ def _of_pieces(preprocessor, ids, lengths, columns):
 
 def word_spans(preprocessor, texts):
     """Returns the lists of `(start, end)` of the words of texts: those that `named` returns, wherever it can."""
+    spans = [None] * len(texts)
     if isinstance(preprocessor, TokenPreprocessor):
-        with contextlib.suppress(NotImplementedError, ValueError):  # Its pieces are unknown, or not those of the texts.
-            return [spans for _, spans in _pieces_of(preprocessor.tokenizer, texts)]
+        with contextlib.suppress(NotImplementedError):  # Its pieces are unknown.
+            spans = [own for _, own in _pieces_of(preprocessor.tokenizer, texts)]
     splits = preprocessor if isinstance(preprocessor, WordLevelPreprocessor) else WordPreprocessor()
-    return [character_offsets(text, words) for text, words in zip(texts, splits.words(texts))]
+    rows = zip(texts, spans, splits.words(texts))
+    return [character_offsets(text, words) if own is None else own for text, own, words in rows]
 
 
 def _pieces_of(tokenizer, texts):
-    """Returns the ids of each text, and the `(start, end)` of its words."""
-    cut = _cutter(tokenizer)
+    """Returns the ids of each text, and the `(start, end)` of its words, `None` if its pieces do not stand in it."""
+    cut, found = _cutter(tokenizer), []
     if not tokenizer.has_offsets:
-        rows = tokenizer.tokenize(texts).to_list()
-        return [(ids, character_offsets(text, cut(ids)[1])) for text, ids in zip(texts, rows)]
-    found = []
+        for text, ids in zip(texts, tokenizer.tokenize(texts).to_list()):
+            try:
+                found.append((ids, character_offsets(text, cut(ids)[1])))
+            except ValueError:
+                found.append((ids, None))
+        return found
     for ids, starts, ends in zip(*(part.to_list() for part in tokenizer.tokenize_with_offsets(texts))):
         begins = cut(ids)[0]
         found.append((ids, [(starts[begin], ends[end - 1]) for begin, end in itertools.pairwise(begins)]))

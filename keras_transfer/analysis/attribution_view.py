@@ -173,6 +173,7 @@ class Attributions(Result):
         Source: DeYoung et al. 2020, "ERASER", comprehensiveness. https://arxiv.org/abs/1911.03429
         """
         rows, words = np.arange(len(self.words)), [np.unique(owner[owner >= 0]) for owner in self.owners]
+        whole = self.without(rows, [[] for _ in rows])  # `prediction` may come from another trace.
 
         def falls(orders):
             """Returns an array `[fractions and their mean, rows]`."""
@@ -180,7 +181,7 @@ class Attributions(Result):
             for fraction in fractions:
                 chosen = [order[: int(np.ceil(fraction * len(order)))] for order in orders]
                 places = [np.flatnonzero(np.isin(owner, own)) for owner, own in zip(self.owners, chosen)]
-                found.append(self.prediction - self.without(rows, places))
+                found.append(whole - self.without(rows, places))
             return np.stack([*found, np.mean(found, axis=0)])
 
         drops = falls([own[np.argsort(-scores[own], kind="stable")] for own, scores in zip(words, self.word_scores)])

@@ -16,6 +16,7 @@ import numpy as np
 from keras_transfer.analysis import page, tables
 from keras_transfer.analysis.attention import attention_weights
 from keras_transfer.analysis.attribution import attribute
+from keras_transfer.analysis.attribution_rows import tags_of
 from keras_transfer.analysis.behavior.acceptability import minimal_pairs
 from keras_transfer.analysis.behavior.checklist import check_behavior
 from keras_transfer.analysis.behavior.perturbations import perturbation_curve
@@ -36,6 +37,7 @@ from keras_transfer.tasks import (
     SpanExtractor,
     Task,
     TextClassifier,
+    TokenClassifier,
     count_rows,
     take_rows,
 )
@@ -109,8 +111,10 @@ class Section:
 
 
 @dataclasses.dataclass(repr=False)
-class Inspection:
+class Inspection(page.Page):
     """A page about a model, which `inspect` returns.
+
+    `to_html` draws pictures if Matplotlib is installed, and otherwise shows the tables alone.
 
     Attributes:
         sections: Dict from names to `(title, text, html, reason, results)`. `results` are the objects that the
@@ -121,6 +125,7 @@ class Inspection:
 
     sections: dict[str, Section]
     facts: dict[str, str]
+    title = "Inspection"
 
     def __repr__(self):
         parts = [", ".join(f"{name}: {value}" for name, value in self.facts.items())]
@@ -136,23 +141,6 @@ class Inspection:
             about = html.escape(tables.visible(each.reason or each.about))
             parts.append(f'<h1 id="{name}">{html.escape(each.title)}</h1>\n<p>{about}</p>\n{each.html}')
         return "\n".join(parts)
-
-    def to_html(self, path: str | pathlib.Path, title: str = "Inspection") -> pathlib.Path:
-        """Writes one HTML file, which needs no other file, no script and no connection.
-
-        It has pictures if Matplotlib is installed, and otherwise the tables alone.
-
-        Args:
-            path: String or path. File to write. An existing file is replaced. Parent folders are created.
-            title: String. Title of the page. Defaults to `"Inspection"`.
-
-        Returns:
-            `path` as a `pathlib.Path`.
-
-        Raises:
-            OSError: If the file cannot be written. It is then unchanged.
-        """
-        return page.write(path, title, self._repr_html_())
 
 
 @expects(examples=integer(1), rows=integer(2))
@@ -214,7 +202,7 @@ def inspect(
     if count > rows:
         drawn = np.sort(np.random.default_rng(0).choice(count, rows, replace=False))
         x, y, trees = take_rows((x, y, trees), drawn)
-    trees = None if trees is None else Trees(*trees)
+        trees = None if trees is None else Trees(*trees)
     subject = Subject(model, against, x, y, trees, pairs, tests, preprocessor, examples)
     path = None if folder is None else pathlib.Path(folder) / KEPT
     digest = path and _digest(models, subject)
@@ -269,7 +257,21 @@ def _found(title, about, find, subject):
     with contextlib.redirect_stdout(io.StringIO()):  # Text without the colors of a terminal.
         text = "\n\n".join(map(_text, found))
     results = [each for result in found for each in (result if isinstance(result, list) else [result])]
+    results = [each for each in results if not isinstance(each, str)]  # The reasons why others are left out.
     return Section(title, about, text, "\n".join(map(_html, found)), results=results)
+
+
+def _some_of(*finds):
+    """Returns the results of functions, and the reasons of those that have none, the first as an error if none has."""
+    found, errors = [], []
+    for find in finds:
+        try:
+            found += find()
+        except NotApplicableError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return [*found, *(f"Left out. {error}" for error in errors)]
 
 
 def _text(result):
@@ -346,16 +348,15 @@ def _probes(subject):
         options = {"preprocessor": subject.reader_of(model), "verbose": 0}
         return [(probe if model is subject.model else plain).sweep(model, train, test=test, **options)]
 
-    found = subject.both(sweep, lambda found, other: [*found, found[0].compare_with(other[0])])
-    if subject.trees is not None:
+    def parse(model):
         test_trees, train_trees = (Trees(*take_rows(subject.trees, rows)) for rows in parts)
+        options = {"preprocessor": subject.reader_of(model), "verbose": 0}
+        return [StructuralProbe().sweep(model, train_trees, test=test_trees, **options)]
 
-        def parse(model):
-            options = {"preprocessor": subject.reader_of(model), "verbose": 0}
-            return [StructuralProbe().sweep(model, train_trees, test=test_trees, **options)]
+    def sweeps():
+        return subject.both(sweep, lambda found, other: [*found, found[0].compare_with(other[0])])
 
-        found += subject.both(parse)
-    return found
+    return _some_of(sweeps, *([] if subject.trees is None else [lambda: subject.both(parse)]))
 
 
 @_section("What did the layers become?", "How far each has moved, and which are alike. What differs may be of no use.")
@@ -376,10 +377,13 @@ def _attention(subject):
     def look(model):
         reader, targets = subject.reader_of(model), y if writes and isinstance(model, Seq2SeqLM) else None
         weights = attention_weights(model, x, targets, preprocessor=reader)
-        heads = [] if some is None else [relation_heads(model, some, preprocessor=reader, verbose=0)]
-        return [*heads, weights.statistics(), weights]
+        return [weights.statistics(), weights]
 
-    return subject.both(look)
+    def follow(model):
+        return [relation_heads(model, some, preprocessor=subject.reader_of(model), verbose=0)]
+
+    finds = [look] if some is None else [follow, look]
+    return _some_of(*(lambda find=find: subject.both(find) for find in finds))
 
 
 @_section("Which words decide?", "Blue ones speak for the answer, red ones against it. Absent words have no score.")
@@ -391,6 +395,8 @@ def _words(subject):
     answers = None
     if subject.rival is not None and isinstance(subject.model, TextClassifier):  # Both explain the same label.
         answers = subject.model.predict_proba(x).argmax(axis=-1).tolist()
+    if subject.rival is not None and isinstance(subject.model, TokenClassifier):
+        answers = [*zip(*tags_of(subject.model, x, None)[:2])]
 
     def explain(model):
         if not isinstance(model, type(subject.model)):

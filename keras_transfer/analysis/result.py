@@ -108,7 +108,7 @@ class PlottedResult(Result):
     """A result with a picture, which a subclass draws with `_draw`, given axes."""
 
     def plot(self) -> Any:
-        """Plots what the docstring of the class says.
+        """Draws the result as a picture, which the docstring of its class describes.
 
         Returns:
             A `matplotlib.figure.Figure`.

@@ -156,6 +156,14 @@ def layers_of(encoder):
     return states if same else {**states, "output": encoded.sequence}, True
 
 
+def check_one_row(preprocessor, inputs):
+    """Raises an error if a text has several windows, each of which an encoder reads alone."""
+    window = getattr(preprocessor, "window_length", None)
+    rule = "Hidden states and attention are those of one window. Pass shorter texts, or a model without `windows`."
+    fits = window is None or real_lengths(inputs).max() <= window
+    expect(fits, rule, error=NotApplicableError, window_length=window)
+
+
 @expects(
     pieces=one_of(*PIECES),
     pooling=one_of(*POOLINGS),
@@ -234,6 +242,7 @@ def hidden_states(
         inputs = {**own, **places}
     else:
         data = text_batches(x, preprocessor=preprocessor, batch_size=batch_size)
+        check_one_row(preprocessor, data.inputs)
         counts, layout, ends, inputs = np.ones(len(data.real), int), None, None, own
         pool = SequencePooling(pooling, dtype="float32")
         masks = {"padding_mask": own["padding_mask"]} if "padding_mask" in own else {}

@@ -22,9 +22,12 @@ def inspect(model, data, text_column, label_column, against, report, no_labels, 
         given = (text_column, label_column, label_separator, *form.values())
         rule = "Files of tagged words or of questions have no columns to choose. Leave out the options of tables."
         expect(given == ("text", ["label"], None, None, None, False), rule, given)
-        columns = _words(data) if isinstance(model, tasks.TokenClassifier) else _questions(data)
+        columns = _words(data, no_labels) if isinstance(model, tasks.TokenClassifier) else _questions(data)
         columns = (columns[0], None) if no_labels else columns
     elif no_labels or kind is None:
+        rule = "Only labels of classes, targets, and one number for each text are read. Pass `--no-labels`."
+        fits = no_labels or not isinstance(model, tasks.TextRegressor)
+        expect(fits, rule, label_column=label_column, num_targets=getattr(model, "num_targets", None))
         columns = read_column(data, text_column, **form)
     else:
         columns = read_texts(data, text_column, label_column, kind, label_separator, **form)
@@ -38,9 +41,13 @@ def inspect(model, data, text_column, label_column, against, report, no_labels, 
     print(f"\n{found}\n\nThe page is in {found.to_html(report, title=f'Inspection of {path}')}")
 
 
-def _words(data):
+def _words(data, no_labels):
     """Returns the sentences of a CoNLL-U file with their trees, or of a CoNLL file with the labels of words."""
-    return (datasets.read_trees if ".conllu" in pathlib.Path(data).suffixes else datasets.read_conll)(data)
+    if ".conllu" not in pathlib.Path(data).suffixes:
+        return datasets.read_conll(data)
+    return (
+        datasets.read_conllu(data, field="feats") if no_labels else datasets.read_trees(data)
+    )  # It may have no trees.
 
 
 def _questions(data):

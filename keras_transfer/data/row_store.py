@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.arrays import data_digest
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import NotApplicableError, expect
 from keras_transfer.core.files import atomic_file, naming
 from keras_transfer.core.folder_lock import lock_folder
 from keras_transfer.data.batching import Batches
@@ -90,8 +90,8 @@ class StoredRows:
         with np.errstate(over="ignore"):
             stored = np.asarray(values).astype(self.dtype)
         if self.dtype == np.float16 and not np.isfinite(stored).all():
-            rule = "The activations exceed the range of float16. Use `dtype=None`."
-            expect(not np.isfinite(values).all(), rule, largest=float(np.abs(values).max()))
+            rule = "The activations exceed the range of float16. Use `dtype=None`, or for probes other `layers`."
+            expect(not np.isfinite(values).all(), rule, error=NotApplicableError, largest=float(np.abs(values).max()))
         for row, value in zip(rows, stored):
             own = self._of(row)
             own[...] = value[: len(own)] if self.kind["tokens"] else value

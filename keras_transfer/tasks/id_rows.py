@@ -5,7 +5,7 @@ import operator
 
 import numpy as np
 
-from keras_transfer.core.expect import expect
+from keras_transfer.core.expect import NotApplicableError, expect
 from keras_transfer.generation import generation_defaults
 from keras_transfer.text import TokenPreprocessor, check_rows_of_batches, is_text, to_list
 
@@ -71,9 +71,10 @@ def check_rows(task, rows, what):
     count = task.encoder.token_embedding.input_dim  # A decoder may have a different vocabulary.
     for index, row in enumerate(rows):
         if not len(row):
-            raise ValueError(f"Each {what} must have at least one token. Received: an empty {what} at position {index}")
+            rule = f"Each {what} must have at least one token."
+            raise NotApplicableError(f"{rule} Received: an empty {what} at position {index}")
         if positions is not None and len(row) > positions:
-            raise ValueError(
+            raise NotApplicableError(
                 f"Each {what} must have at most {positions} tokens, the encoder's number of positions. Shorten it. "
                 f"Received: {len(row)} tokens at position {index}"
             )
@@ -110,7 +111,7 @@ def lengths_of(task, rows, max_length, max_new_tokens, least):
                 f"Received: max_new_tokens={max_new_tokens} and {received}"
             )
         if len(row) > length:
-            raise ValueError(
+            raise NotApplicableError(
                 "`max_length` counts the tokens of the prompt too, so it must not be smaller. Pass `max_new_tokens` to "
                 f"count only new ones. Received: max_length={length} and {received}"
             )

@@ -113,10 +113,26 @@ def test_an_xlnet_without_a_neuron_or_a_layer_is_the_pruned_one(eagerly):
     model = classifier(encoder=lambda *args, max_sequence_length, **sizes: XLNetEncoder(*args, **sizes))
     _, found = logits_of(model, part="neurons", which={1: [5]})
     np.testing.assert_allclose(found, eager(prune(model, neurons={1: [5]})), atol=1e-6)
-    assert [own.shape for [own] in _means(model, TEXTS, "neurons")] == [(8,), (8,)]
     inputs, lower = tiny.ids_of(model, TEXTS), prune(model, layers=[0]).encoder
     state = keras.Model(model.encoder.input, model.encoder.hidden_states[1])(inputs)
     np.testing.assert_allclose(*map(ops.convert_to_numpy, (lower(inputs)["sequence_output"], state)), atol=1e-6)
+
+
+def test_the_means_of_an_xlnet_are_those_of_its_blocks(eagerly):
+    model = classifier(encoder=lambda *args, max_sequence_length, **sizes: XLNetEncoder(*args, **sizes))
+    inputs, block = tiny.ids_of(model, TEXTS), model.encoder.blocks[0]
+    [kernel] = block.attention.output_dense.get_weights()
+    block.attention.output_dense.set_weights([0 * kernel])  # The block reads each token alone.
+    state = keras.Model(model.encoder.input, model.encoder.hidden_states[0])(inputs)
+    neurons = keras.activations.gelu(block.feed_forward.inner(block.attention_norm(state)), approximate=False)
+    expected = ops.convert_to_numpy(neurons)[ops.convert_to_numpy(inputs["padding_mask"]) == 1].mean(axis=0)
+    np.testing.assert_allclose(_means(model, TEXTS, "neurons")[0][0], expected, atol=1e-6)
+
+
+def test_heads_have_the_same_means_in_pairs_of_texts_that_are_read_alone(eagerly):
+    siamese = classifier(siamese=True)
+    means = _means(TextClassifier(siamese.encoder, tiny.preprocessor(), num_classes=2), TEXTS, "heads")
+    np.testing.assert_allclose(_means(siamese, (TEXTS[:2], TEXTS[2:]), "heads"), means, atol=1e-6)
 
 
 def test_heads_have_the_same_means_over_sentences_as_over_texts(eagerly):

@@ -9,7 +9,7 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.analysis import Attributions, attribute
-from keras_transfer.analysis.attribution_rows import named
+from keras_transfer.analysis.attribution_rows import named, word_spans
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import (
     AlbertEncoder,
@@ -103,6 +103,15 @@ def test_scores_of_every_family_sum_to_the_difference(family, eagerly):
         np.testing.assert_allclose([row.sum() for row in found.scores], change, rtol=0.01, atol=1e-5)
         np.testing.assert_allclose(found.prediction, model.predict(TEXTS, verbose=0)[:, 1], atol=1e-5)
         assert np.abs(change).min() > 1e-4
+
+
+@pytest.mark.core
+def test_a_baseline_without_a_gradient_has_no_part_in_the_scores(eagerly):
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(activation=lambda x: keras.ops.sqrt(keras.ops.square(x)))  # Its inputs are 0 for zeros.
+    model = TextClassifier(encoder, tiny.preprocessor(), num_classes=2, dropout=0.0)
+    found = attribute(model, TEXTS, baseline="zero", steps=3)
+    assert all(np.isfinite(scores).all() and np.abs(scores).max() > 0 for scores in found.scores)
 
 
 @pytest.mark.core
@@ -202,6 +211,19 @@ def test_a_tagger_explains_its_surest_label_that_is_not_the_most_frequent_one():
     sentences = [["a", "bad", "good", "b"], ["b", "a"]]
     for method in ("integrated_gradients", "erasure"):
         assert attribute(model, sentences, method=method, steps=2).target == ["good: X", "a: O"]
+
+
+def test_a_tagger_with_a_random_field_explains_a_label_that_it_predicts():
+    words = ["a", "b", "good"]
+    encoder = WordVectorEncoder.from_vectors(
+        WordVectors(words, np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0], [3.0, 0.0, 0.0]]))
+    )
+    model = TokenClassifier(
+        encoder, WordPreprocessor(words, sequence_length=8), label_names=["O", "I-X", "B-X"], crf=True
+    )
+    model.get_layer("logits").kernel.assign(np.eye(3))  # "a" is most like "I-X", which begins no entity.
+    assert model.predict_words([["a", "b", "good"]])[0][0] == ("a", "B-X")
+    assert attribute(model, [["a", "b", "good"]], method="erasure").target == ["a: B-X"]
 
 
 def test_a_word_that_is_labeled_is_never_deleted(eagerly):
@@ -343,6 +365,16 @@ def test_all_methods_cut_a_text_into_the_same_words(kind, eagerly):
         assert attribute(model, ["don't go!!"], method=method).words == [["don't", "go", "!", "!"]]
 
 
+def test_a_text_is_cut_alike_whatever_the_other_texts_are():
+    pieces = [("<unk>", 0.0, PieceType.UNKNOWN), ("<pad>", 0.0, PieceType.CONTROL)]
+    pieces += [(piece, -1.0, PieceType.NORMAL) for piece in ("▁don", "'t", "▁go")]
+    tokenizer = UnigramTokenizer(SentencePieceModel(pieces).to_bytes(), normalization=["lowercase"])
+    preprocessor = TokenPreprocessor(tokenizer, Packing(pad="<pad>"))
+    [alone], [with_other, other] = (word_spans(preprocessor, texts) for texts in (["don't go"], ["don't go", "Don't"]))
+    assert alone == with_other == [(0, 5), (6, 8)]
+    assert other == [(0, 3), (3, 4), (4, 5)]  # Its pieces do not stand in it.
+
+
 # === How they are shown ===
 
 HOSTILE = "<script>alert(1)</script>"
@@ -431,7 +463,7 @@ def test_words_of_characters_can_be_hidden_and_deleted(eagerly):
 def test_a_text_without_words_has_no_scores(method, eagerly):
     found = attribute(tiny.classifier(), [""], method=method)
     assert found.words == [[]] and found.rows == [] and "[0]" in str(found)
-    assert found.deletion_curve(seeds=1).rows[-1]["drop"] == pytest.approx(0, abs=1e-6)
+    assert found.deletion_curve(seeds=1).rows[-1]["drop"] == 0
 
 
 def repeating():
@@ -469,6 +501,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attribute(tiny.of_vectors(), TEXTS, baseline="mask"), "no mask token ... baseline='mask'"),
     (lambda: attribute(tiny.classifier(siamese=True), (["a"], ["b"])), "Use `erasure` ... siamese=True"),
     (lambda: attribute(tagger(), [["a"], []]), "the position of a word ... target=None, row=1, words=0"),
+    (lambda: attribute(tagger(), [[]]), "the position of a word ... target=None, row=0, words=0"),
     (lambda: attribute(tagger(), [["a"]], target=1), "the position of a word ... target=1, row=0, words=1"),
     (lambda: attribute(tagger(crf=True), [["a"]], target=0), "Use `method='erasure'` ... crf=True"),
     (
@@ -480,7 +513,7 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: attribute(writer(), ["a", "b " * 256], target="a"),
         "Each text with its continuation must have at most 256 tokens ... 258 tokens at position 1",
     ),
-    (lambda: attribute(diverged(), TEXTS), "outputs of the model must be finite ... nan"),
+    (lambda: attribute(diverged(), TEXTS), "outputs of the model, and their gradients, must be finite ... nan"),
     (lambda: attribute(tiny.of_vectors(), [], method="erasure"), "at least one text ... x=[]"),
     (lambda: attribute(TextClassifier(tiny.encoder(), num_classes=2), TEXTS), "requires a preprocessor"),
     (lambda: shown(["a"]).plot(1), "from 0 to 0 ... row=1"),

@@ -9,7 +9,9 @@ import pytest
 
 from keras_transfer.analysis import Direction, Invariance, inspect, inspection
 from keras_transfer.datasets import MinimalPairs, Trees
-from keras_transfer.tasks import MaskedLM, SpanExtractor, TextRegressor, TokenClassifier
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import CausalLM, MaskedLM, SpanExtractor, TextRegressor, TokenClassifier
+from keras_transfer.text import Packing, TokenPreprocessor
 from tests.errors import check_errors
 from tests.tasks import tiny
 
@@ -136,9 +138,26 @@ def test_attention_and_words_of_both_models_stand_side_by_side(monkeypatch, data
     text = str(found)
     assert text.index("model: Attributions") < text.index("against: Attributions")
     alone = inspect(model, data, before.encoder, examples=3, verbose=0).sections
-    assert len(alone["attention"].results) == 4 and len(alone["words"].results) == 2
+    assert len(alone["attention"].results) == 4 and len(alone["words"].results) == 1
     reason = "Left out for `against`. A BertEncoder gives no such answers."
-    assert alone["words"].results[1] == reason and reason in alone["words"].html and reason in alone["words"].text
+    assert reason in alone["words"].html and reason in alone["words"].text
+
+
+def test_the_words_of_two_taggers_are_those_for_the_same_label(monkeypatch, eagerly):
+    monkeypatch.setattr(inspection, "SECTIONS", {"words": inspection.SECTIONS["words"]})
+    model, before = (TokenClassifier(tiny.encoder(), tiny.preprocessor(), label_names=["X", "Y"]) for _ in range(2))
+    model.weights[-1].assign([-9.0, 9.0])
+    before.weights[-1].assign([9.0, -9.0])  # It answers "X" to everything.
+    ours, theirs = inspect(model, [["a", "b"], ["good"]], before, verbose=0).sections["words"].results
+    assert ours.target == theirs.target and {target[-1] for target in ours.target} == {"Y"}
+
+
+def test_what_has_a_meaning_is_shown_without_the_rest_of_its_section(monkeypatch, eagerly):
+    monkeypatch.setattr(inspection, "SECTIONS", {"attention": inspection.SECTIONS["attention"]})
+    words, tags = [["a"], ["good"]], [["X"], ["Y"]]  # Without a relation between two words.
+    trees = Trees(words, [[0], [0]], [["root"], ["root"]], tags)
+    found = inspect(tiny.encoder(), trees, preprocessor=tiny.preprocessor(), verbose=0).sections["attention"]
+    assert found.reason is None and len(found.results) == 2 and "\n\nLeft out. " in found.text
 
 
 @pytest.mark.slow
@@ -262,6 +281,9 @@ def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, ea
     parts = tiny.encoder(), tiny.preprocessor()
     texts, labels = tiny.examples(30)
     pairs = MinimalPairs(["a good", "b good"], ["a bad", "b bad"], ["x", "y"])
+    writer = CausalLM(
+        tiny.encoder(TransformerEncoder, causal=True), TokenPreprocessor(parts[1].tokenizer, Packing(pad="[PAD]"), 32)
+    )
     for model, data, without in (
         (TokenClassifier(*parts, label_names=["X", "Y"]), trees, {"pairs"}),
         (MaskedLM(*parts), texts, {"scores", "words", "behavior"}),
@@ -271,6 +293,14 @@ def test_each_kind_of_model_has_the_sections_that_mean_something(monkeypatch, ea
         (tiny.classifier(siamese=True), ((texts, texts[::-1]), labels), {"words", "pairs"}),
         (SpanExtractor(*parts), ((texts, texts), [["good"]] * 30), {"pairs"}),
         (parts[0], (texts, labels), {"scores", "words", "behavior", "pairs"}),
+        (TokenClassifier(*parts, label_names=["X", "Y"]), ([[], *words], [[], *tags]), {"words", "pairs"}),
+        (
+            tiny.classifier(windows="mean"),
+            (["a " * 99, *texts], [0, *labels]),
+            {"layers", "attention", "words", "pairs"},
+        ),
+        (writer, ["a " * 99, *texts], {"scores", "words", "behavior", "pairs"}),
+        (writer, ["", *texts], {"scores", "words", "behavior", "pairs"}),
     ):
         options = {"preprocessor": parts[1]} if model is parts[0] else {}
         found = inspect(model, data, model, pairs=pairs if isinstance(model, MaskedLM) else None, verbose=0, **options)

@@ -7,7 +7,7 @@ import pytest
 
 from keras_transfer.analysis import inspection
 from keras_transfer.encoders import T5
-from keras_transfer.tasks import Seq2SeqLM, SpanExtractor, TokenClassifier
+from keras_transfer.tasks import Seq2SeqLM, SpanExtractor, TextRegressor, TokenClassifier
 from keras_transfer_command import main
 from tests.tasks import tiny
 
@@ -50,6 +50,11 @@ def test_taggers_readers_and_models_that_write_read_the_files_of_their_tasks(fol
     question = {"id": "1", "question": "a b", "context": "c good", "answers": {"text": ["good"], "answer_start": [2]}}
     (folder / "questions.json").write_text(json.dumps([question]))
     (folder / "sources.csv").write_text("text,label\na b,good\nc,bad\n")
+    TextRegressor(*parts, num_targets=2).save("regressor.keras")
+    (folder / "words.conllu").write_text("1 a _ _ _ _ _ _ _ _\n".replace(" ", "\t"))  # Without trees and tags.
+    assert main(["inspect", "tagger.keras", "--data", "words.conllu", "--no-labels"]) == 0
+    assert main(["inspect", "regressor.keras", "--data", "sources.csv", "--label-column", "a", "b"]) == 1
+    assert "Pass `--no-labels`. Received: label_column=['a', 'b'], num_targets=2" in capsys.readouterr().err
     for model, data, found in (
         ("tagger", "trees.conllu", r"none +0\.0 +4 "),
         ("tagger", "tags.conll", r"none +0\.0 +3 "),

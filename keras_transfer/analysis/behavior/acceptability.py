@@ -15,7 +15,7 @@ from keras_transfer.objectives import word_starts_of
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM
 from keras_transfer.text import to_list
 
-_TOGETHER = 1024  # Number of pairs that are scored together.
+_TOGETHER = 2048  # Number of sentences that are scored together.
 
 
 @expects(batch_size=integer(1))
@@ -84,7 +84,8 @@ def minimal_pairs(
     Both sentences are scored as a whole, as in BLiMP. A random model prefers the good one in half of the pairs.
 
     Args:
-        model: Language model, or a function from texts to scores, as for `sentence_scores`.
+        model: Language model, or a function from texts to scores, as for `sentence_scores`. It gets the different
+            sentences of all pairs in several parts.
         pairs: `MinimalPairs`, such as from `datasets.load_blimp`, or a dict of them.
         against: Another model, for the accuracy before. Defaults to `None`.
         batch_size: Integer. Number of rows in a batch of a task. Defaults to `64`.
@@ -117,18 +118,18 @@ def minimal_pairs(
     expect(len({*lengths.values()}) == 1 and lengths["good"], rule, **lengths)
     good, bad, phenomena = pairs
     # The sentences of a pair are neighbors, so that a `MaskedLM` finds their equal rows.
-    texts = [text for pair in zip(good, bad) for text in pair]
+    texts = [*dict.fromkeys(text for pair in zip(good, bad) for text in pair)]
     models, margins = [each for each in (model, against) if each is not None], []
-    options = {"verbose": 1 if verbose == "auto" else verbose, "unit_name": "pair"}
-    bar = keras.utils.Progbar(len(models) * len(good), **options)
+    options = {"verbose": 1 if verbose == "auto" else verbose, "unit_name": "sentence"}
+    bar = keras.utils.Progbar(len(models) * len(texts), **options)
     for each in models:
-        parts = (texts[start : start + 2 * _TOGETHER] for start in range(0, len(texts), 2 * _TOGETHER))
+        parts = (texts[start : start + _TOGETHER] for start in range(0, len(texts), _TOGETHER))
         found = []
         for part in parts:
             found.append(sentence_scores(each, part, batch_size=batch_size))
-            bar.add(len(part) // 2)
-        scores = np.concatenate(found)
-        margins.append(scores[::2] - scores[1::2])
+            bar.add(len(part))
+        scores = dict(zip(texts, np.concatenate(found)))
+        margins.append(np.array([scores[one] - scores[other] for one, other in zip(good, bad)]))
     groups: dict[Any, list[int]] = {}
     for place, phenomenon in enumerate(phenomena):
         groups.setdefault(phenomenon, []).append(place)

@@ -214,7 +214,7 @@ def part_of(kind, data, name):
     flat = [label for own in labels for label in own]
     expect(flat, f"`{name}` must have labels.", error=NotApplicableError, labels=labels)
     flat = [tuple(own) if isinstance(own, (list, tuple)) and kind == "edge" else (own,) for own in flat]
-    with raising("Labels of a probe must be names or integers.", ValueError, error=NotApplicableError):
+    with raising("A probe predicts classes, which these labels are not.", ValueError, error=NotApplicableError):
         names_in([label for own in flat for label in own])
     flat = [tuple(str(label) for label in own) for own in flat]
     return Part(x, keys, flat, np.repeat(np.arange(len(counts)), counts), spans)
