@@ -22,18 +22,6 @@ _Task: Any = object  # To type checkers, the mixin has all attributes of the tas
 class SeveralDevices(StringInputs, _Task):
     """A mixin for `Task` with which each process returns the same results."""
 
-    def train_step(self, *args):
-        """Runs a training step as `keras.Model` does, on JAX without the rows that were added for several devices.
-
-        Args:
-            *args: The batch, after the state of the model on JAX.
-
-        Returns:
-            Dict from the names of the loss and metrics to their values, on JAX together with the new state.
-        """
-        *state, data = args
-        return super().train_step(*state, cut_off(data))
-
     def test_step(self, *args):
         """Runs an evaluation step as `keras.Model` does. The loss is a mean over all rows or places of all batches.
 

@@ -446,23 +446,23 @@ class Task(
     def train_step(self, *args):
         """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights.
 
+        On JAX, it leaves out the rows that were added for several devices.
         Batches whose gradients are accumulated are weighted by the numbers of their labels or rows.
         """
         *state, data = args
+        data, weights, options = cut_off(data), self.trainable_variables, {}
+        # Keras does not add up the scales of float8 layers, so their batches count the same.
+        adds_up = weights and not any(getattr(weight, "overwrite_with_gradient", False) for weight in weights)
+        if self.labels_of_update is not None and adds_up:
+            options = {"weigh": functools.partial(self._weighed, data)}
         if keras.backend.backend() == "tensorflow":
-            weigh = functools.partial(self._weighed, data)
-            return reducible(self, train_step(self, data, self.labels.weight_of, weigh=weigh))
-        if self.labels_of_update is None:
-            return super().train_step(*args)
-        data = cut_off(data)
-        return weighed_step(self, *state, data, weigh=functools.partial(self._weighed, data))
+            return reducible(self, train_step(self, data, self.labels.weight_of, **options))
+        return weighed_step(self, *state, data, **options) if options else super().train_step(*state, data)
 
     def _weighed(self, data, loss):
         """Returns the loss of a batch as the optimizer minimizes it."""
-        if self.labels_of_update is None:
-            return loss
         count = self.labels.count_of(*keras.utils.unpack_x_y_sample_weight(data))
-        return loss * optimizers.weigh_batch(self.optimizer, self.labels_of_update, count)
+        return loss * keras.ops.cast(optimizers.weigh_batch(self.optimizer, self.labels_of_update, count), loss.dtype)
 
     # === Export and files ===
 

@@ -27,12 +27,14 @@ def build_optimizer(model):
 def labels_of_update(model):
     """Returns a variable for the number of labels in the gradients that a model's optimizer has accumulated.
 
-    It is `None` without accumulation, and for a `LossScaleOptimizer`, which does not count all batches.
+    It is `None` without accumulation, for a loss that is not a mean over labels or rows, and for a
+    `LossScaleOptimizer`, which does not count all batches.
     """
     optimizer = model.optimizer
+    reductions = {getattr(loss, "reduction", "mean") for loss in keras.tree.flatten(model.loss)}
     if optimizer is None or optimizers.innermost(optimizer) is not optimizer:
         return None
-    if optimizers.accumulation_steps(optimizer) == 1:
+    if optimizers.accumulation_steps(optimizer) == 1 or not reductions <= {"sum_over_batch_size", "mean"}:
         return None
     with _scope(model):
         name, one = "labels_of_update", "only_first_replica"

@@ -86,8 +86,8 @@ class RunState:
         for kind in ("model", "optimizer", "metrics") if with_metrics else ("model", "optimizer"):
             for variable, name in zip(ours[kind].values(), theirs[kind], strict=True):
                 variable.assign(stored.read(name))
-        for variable, name in zip(ours["update"].values(), theirs["update"]):  # Older checkpoints do not have it.
-            variable.assign(stored.read(name))
+        for variable in ours["update"].values():  # Older checkpoints do not have it.
+            variable.assign(stored.read(*theirs["update"]) if theirs["update"] else 0.0)
         heads = {}
         for name in sorted(theirs["heads"]):
             heads.setdefault(name.split("/", 1)[1].rpartition("/")[0], []).append(stored.read(name))

@@ -33,7 +33,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=None):
         last = list(self.axis) == [len(inputs.shape) - 1] or list(self.axis) == [-1]
-        if self.gamma is None or not last or keras.backend.backend() != "tensorflow":
+        if self.gamma is None or self.rms_scaling or not last or keras.backend.backend() != "tensorflow":
             return super().call(inputs)
         x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         variables = (self.gamma,) if self.beta is None else (self.gamma, self.beta)

@@ -185,7 +185,7 @@ class TransformerBlock(ConfigOfArguments, keras.layers.Layer):
 
         if self.rematerialize and training:
             compute = rematerialized(self, compute)
-        elif self.shares_trace and training and cache is None and not first_only:
+        elif self.shares_trace and training and cache is None and not first_only and record_neurons is None:
             compute = traced_once(self, compute, OF_SHARED_TRACES)
         outputs = compute(own, others, inputs, attention_bias)
         if not (self.layer_drop and training):

@@ -23,7 +23,10 @@ def test_it_is_a_well_behaved_layer():
     run_layer_test(LayerNormalization, {"epsilon": 1e-5}, X, output_shape=X.shape)
 
 
-@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.core), {"axis": 1}, {"center": False}])
+@pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`")
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, marks=pytest.mark.core), {"axis": 1}, {"center": False}, {"rms_scaling": True}]
+)
 def test_it_equals_the_layer_of_keras(options):
     ours, theirs = pair(**options)
     expected = keras.ops.convert_to_numpy(theirs(X))

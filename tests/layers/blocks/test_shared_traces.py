@@ -82,6 +82,20 @@ def test_other_blocks_are_traced_one_by_one(monkeypatch):
     assert len(three_steps(model, monkeypatch)[0]) == 4
 
 
+def test_a_block_that_records_its_neurons_is_traced_by_itself():
+    import tensorflow as tf
+
+    block = classifier().encoder.blocks[0]
+
+    @tf.function(autograph=False)
+    def neurons():
+        found = []
+        block(np.ones((2, 3, 16), "float32"), record_neurons=found.append, training=True)
+        return found[0]
+
+    assert neurons().shape == (6, 32)
+
+
 def test_a_compiled_step_of_xla_shares_the_trace_too(monkeypatch):
     once, ours = three_steps(classifier(dropout=0.0), monkeypatch, jit_compile=True)
     each, theirs = three_steps(classifier(dropout=0.0), monkeypatch, one_by_one=True, jit_compile=True)

@@ -1,5 +1,7 @@
 """Accumulated gradients: batches of any numbers of rows and labels make the update of one large batch."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from keras_transfer.adaptation import L2SP
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.helpers import EAGER
 from tests.tasks.tiny import difference
@@ -33,10 +36,14 @@ CASES = {
 }
 
 
-def compiled(make=models.classifier, optimizer=None, steps=None, eagerly=EAGER):
+def sgd(task, **options):
+    return keras.optimizers.SGD(0.5, **options)
+
+
+def compiled(make=models.classifier, optimizer=sgd, steps=None, **options):
     task = make()
-    make_optimizer = optimizer or (lambda task, **options: keras.optimizers.SGD(0.5, **options))
-    task.compile(make_optimizer(task, gradient_accumulation_steps=steps), metrics=[], run_eagerly=eagerly)
+    options = {"metrics": [], "run_eagerly": EAGER, **options}
+    task.compile(optimizer(task, gradient_accumulation_steps=steps), **options)
     return task
 
 
@@ -69,7 +76,7 @@ def test_batches_of_two_two_and_one_row_make_the_update_of_five_rows(case):
 
 @pytest.mark.core
 def test_an_update_of_two_epochs_and_the_last_one_of_a_run_are_those_of_their_rows():
-    found = fit(compiled(steps=4, eagerly=False), 2, epochs=2)
+    found = fit(compiled(steps=4, run_eagerly=False), 2, epochs=2)
     task = compiled()
     assert_equal(found, on_rows(task, [0, 1, 2, 3, 4, 0, 1], [2, 3, 4]), models.classifier().get_weights())
 
@@ -78,8 +85,9 @@ def test_an_update_of_two_epochs_and_the_last_one_of_a_run_are_those_of_their_ro
 @pytest.mark.parametrize("kind", ["clipped", "a penalty"])
 def test_gradients_are_clipped_and_penalized_as_those_of_the_large_batch(kind):
     def optimizer(task, **options):
-        sgd = keras.optimizers.SGD(0.5, global_clipnorm=0.1 if kind == "clipped" else None, **options)
-        return sgd if kind == "clipped" else LayerwiseOptimizer(sgd, task, penalty=L2SP(0.3, new_strength=0.1))
+        if kind == "clipped":
+            return sgd(task, global_clipnorm=0.1, **options)
+        return LayerwiseOptimizer(sgd(task, **options), task, penalty=L2SP(0.3, new_strength=0.1))
 
     found = fit(compiled(optimizer=optimizer, steps=3), 2, epochs=2)
     expected = fit(compiled(optimizer=optimizer), 5, epochs=2)
@@ -126,15 +134,69 @@ def test_a_training_checkpoint_without_numbers_of_labels_loads(tmp_path):
     object.__setattr__(old, "labels_of_update", None)
     with pytest.raises(KeyError, match="crash"), TrainingCheckpoint(tmp_path, save_every=1) as saved:
         fit(old, 2, saved, Crash(3))
-    found = fit(compiled(steps=3), 2, TrainingCheckpoint(tmp_path, save_every=1))
+    task = compiled(steps=3)
+    on_rows(task, [0, 1])
+    found = fit(task, 2, TrainingCheckpoint(tmp_path, save_every=1))
     assert_equal(found, on_rows(compiled(), [4]), models.classifier().get_weights())
 
 
-def test_with_a_scaled_loss_each_batch_counts_the_same():
-    def scaled(task, **options):
-        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5, **options), initial_scale=4.0)
+def scaled(task, **options):
+    return keras.optimizers.LossScaleOptimizer(sgd(task, **options), initial_scale=4.0)
 
-    found = fit(compiled(optimizer=scaled, steps=2), 4)
-    parts = [on_rows(compiled(), part) for part in ([0, 1, 2, 3], [4])]
+
+def crossentropy(**options):
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": scaled},
+        {"loss": crossentropy(reduction="sum")},
+        {"loss": crossentropy(reduction="mean_with_sample_weight")},
+    ],
+)
+def test_with_a_scaled_loss_or_one_that_is_no_mean_each_batch_counts_the_same(options):
+    found = fit(compiled(steps=2, **options), 4)
+    options.pop("optimizer", None)
+    parts = [on_rows(compiled(**options), part) for part in ([0, 1, 2, 3], [4])]
     expected = [(one + other) / 2 for one, other in zip(*parts)]
     assert_equal(found, expected, models.classifier().get_weights())
+
+
+def test_the_scales_of_float8_layers_are_the_largest_of_the_batches():
+    def parts_of(steps):
+        tasks = [compiled(steps=steps, run_eagerly=False) for _ in range(1 if steps else 2)]
+        for task in tasks:
+            task.quantize("float8")
+        return tasks
+
+    (task,), others = parts_of(2), parts_of(None)
+    found = on_rows(task, [0, 1, 2, 3], [4])
+    parts = [on_rows(other, part) for other, part in zip(others, ([0, 1, 2, 3], [4]))]
+    scales = [getattr(weight, "overwrite_with_gradient", False) for weight in task.weights]
+    assert any(scales)
+    expected = [np.maximum(*pair) if scale else sum(pair) / 2 for scale, pair in zip(scales, zip(*parts))]
+    assert difference(found, expected) < 1e-6
+
+
+def test_a_loss_in_another_precision_than_float32_is_weighted():
+    class InFloat64(TextClassifier):
+        def compute_loss(self, *args, **options):
+            return keras.ops.cast(super().compute_loss(*args, **options), "float64")
+
+    def make():
+        return InFloat64(models.encoder(), num_classes=2, dropout=0.0)
+
+    expected = fit(compiled(), 5)
+    assert_equal(fit(compiled(make, steps=3), 2), expected, models.classifier().get_weights())
+
+
+@pytest.mark.core
+def test_a_task_of_frozen_weights_runs():
+    task = compiled(steps=2, run_eagerly=False)
+    task.trainable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras warns on some backends.
+        found = on_rows(task, [0, 1], [2, 3])
+    assert difference(found, models.classifier().get_weights()) == 0
