@@ -271,7 +271,8 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None, *, prepro
         `AttentionWeights`.
 
     Raises:
-        ValueError: If the encoder has no such weights, or if an input or `targets` are missing.
+        ValueError: If the encoder has no such weights, if an input or `targets` are missing, or if a text has several
+            windows.
 
     Example:
     ```python

@@ -209,7 +209,7 @@ def hidden_states(
 
     Raises:
         ValueError: If there is no preprocessor, if `x` is empty or neither sentences nor texts, if the encoder has no
-            hidden states or no such layer, or if vectors exceed the range of float16.
+            hidden states or no such layer, if a text has several windows, or if vectors exceed the range of float16.
 
     Example:
     ```python

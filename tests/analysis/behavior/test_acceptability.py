@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import minimal_pairs, sentence_scores, substitutes
+from keras_transfer.analysis.behavior import acceptability
 from keras_transfer.datasets import MinimalPairs
 from keras_transfer.encoders import ElmoEncoder, GPT2Encoder
 from keras_transfer.tasks import BidirectionalLM, CausalLM, MaskedLM
@@ -72,6 +73,14 @@ def test_pairs_are_counted_by_phenomenon_and_ties_count_as_half():
     assert found.rows[2]["low"] < 0.625 < found.rows[2]["high"]
     assert [row["examples"] for row in found.rows] == [[("bb", "bbb", -1.0)], [], [("bb", "bbb", -1.0)]]
     assert str(found).splitlines()[2].split()[:4] == ["long", "3", "0", "0.667"]
+
+
+def test_a_sentence_of_several_pairs_is_scored_once(monkeypatch):
+    monkeypatch.setattr(acceptability, "_TOGETHER", 3)
+    asked = []
+    pairs = MinimalPairs(["aaa", "bb", "aaa", "aaa"], ["a", "bbb", "bbb", "a"], ["x"] * 4)
+    found = minimal_pairs(lambda texts: asked.extend(texts) or by_length(texts), pairs, verbose=0)
+    assert asked == ["aaa", "a", "bb", "bbb"] and found.rows[-1]["accuracy"] == 2.5 / 4
 
 
 def test_pairs_that_are_wrong_are_listed_with_the_clearest_first():
