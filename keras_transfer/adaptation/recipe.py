@@ -199,9 +199,9 @@ class Recipe:
         adapters: String, kind or list. Adapters to add, as for `add_adapters`. Only they and the head then train.
             Defaults to `None`, for none.
         scalar_mix: Boolean. Whether the recipe requires a model with a `layers.ScalarMix`. Defaults to `False`.
-        gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
-            batches of `batch_size` rows that together would not fit in memory. Each row or label counts the same, as in
-            one large batch. `steps` and the schedule count batches. The last update of the run is the mean of the
+        gradient_accumulation_steps: Integer. Number of batches that together make one update of the weights, for
+            batches of `batch_size` rows that would not fit in memory at once. Each row or label counts the same, as in
+            one large batch. `steps` and the schedule count batches. The last update of the run is that of the
             batches that are left. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to recompute the activations inside Transformer blocks for the gradient instead
             of storing them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.

@@ -188,9 +188,10 @@ def weigh_batch(optimizer, total, count):
 
 
 def apply_gradients(optimizer, variables, total=None):
-    """Updates variables with the mean of the gradients that an optimizer has accumulated, if there are any.
+    """Updates variables with the gradients that an optimizer has accumulated, if there are any, as one large batch.
 
     Keras would wait for more batches, and divide by their number. `total` is the variable of `weigh_batch`, if any.
+    Without it, the update is the mean of the batches.
     """
     count, steps, part = left_over(optimizer), accumulation_steps(optimizer), innermost(optimizer)
     if not count:

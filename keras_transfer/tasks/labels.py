@@ -72,7 +72,7 @@ class WeightedPlaces(Places):
 
     def count(self, x, y, sample_weight):
         if sample_weight is None:
-            return _count_rows(x)
+            return super().count(x, y, sample_weight)
         return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(sample_weight) != 0, "float32"))
 
 

@@ -75,7 +75,7 @@ class LastGradients(RunCallback):
     def on_test_begin(self, logs=None):
         if self.progress.is_last_epoch and (count := optimizers.left_over(self.model.optimizer)):
             sync(self.model)
-            log.info("The last update of the run is the mean of its last %d batches.", count)
+            log.info("The last update of the run is that of its last %d batches.", count)
             total = getattr(self.model, "labels_of_update", None)
             optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables, total)
 

@@ -8,8 +8,8 @@ import pytest
 
 from keras_transfer.adaptation import L2SP
 from keras_transfer.callbacks import TrainingCheckpoint
-from keras_transfer.optimizers import LayerwiseOptimizer
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
+from keras_transfer.tasks import TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.helpers import EAGER
 from tests.tasks.tiny import difference
@@ -40,6 +40,10 @@ def sgd(task, **options):
     return keras.optimizers.SGD(0.5, **options)
 
 
+def fused(task, **options):
+    return FusedAdamW(0.1, epsilon=0.1, **options)
+
+
 def compiled(make=models.classifier, optimizer=sgd, steps=None, **options):
     task = make()
     options = {"metrics": [], "run_eagerly": EAGER, **options}
@@ -54,9 +58,9 @@ def fit(task, size, *callbacks, more=None, y=CLASSES, epochs=1, **options):
     return task.get_weights()
 
 
-def on_rows(task, *parts):
+def on_rows(task, *parts, y=CLASSES):
     for part in parts:
-        task.train_on_batch({name: ROWS[name][part] for name in task.input}, CLASSES[part])
+        task.train_on_batch({name: ROWS[name][part] for name in task.input}, y[part])
     return task.get_weights()
 
 
@@ -70,7 +74,8 @@ def assert_equal(found, expected, start):
 @pytest.mark.report("Batches of few tokens count as much as others.", "transformers#34191", "torchtune#1875")
 def test_batches_of_two_two_and_one_row_make_the_update_of_five_rows(case):
     make, more, y, options = CASES[case]
-    found = fit(compiled(make, steps=3), 2, more=more, y=y, **options)
+    eagerly = EAGER and case != "a batch without labels"
+    found = fit(compiled(make, steps=3, run_eagerly=eagerly), 2, more=more, y=y, **options)
     assert_equal(found, fit(compiled(make), 5, more=more, y=y, **options), make().get_weights())
 
 
@@ -79,6 +84,32 @@ def test_an_update_of_two_epochs_and_the_last_one_of_a_run_are_those_of_their_ro
     found = fit(compiled(steps=4, run_eagerly=False), 2, epochs=2)
     task = compiled()
     assert_equal(found, on_rows(task, [0, 1, 2, 3, 4, 0, 1], [2, 3, 4]), models.classifier().get_weights())
+
+
+@pytest.mark.core
+def test_all_places_of_a_language_model_count_without_weights():
+    def trained(*lengths, steps=None):
+        task = compiled(models.language_model, steps=steps)
+        for length in lengths:
+            x = {name: ROWS[name][[0, 0, 0], :length] for name in task.input}
+            task.train_on_batch(x, IDS[[0, 1, 3], :length] % 7)
+        return task.get_weights()
+
+    found, parts = trained(9, 2, steps=2), (trained(9), trained(2))
+    assert_equal(found, [(9 * a + 2 * b) / 11 for a, b in zip(*parts)], models.language_model().get_weights())
+
+
+def test_a_compiled_step_of_fused_adamw_makes_the_update_of_the_large_batch():
+    found = fit(compiled(optimizer=fused, steps=3, run_eagerly=False), 2, epochs=2)
+    assert_equal(found, fit(compiled(optimizer=fused), 5, epochs=2), models.classifier().get_weights())
+
+
+def test_a_step_of_xla_makes_the_update_of_the_large_batch():
+    def tagger():
+        return TokenClassifier(models.encoder(num_layers=1), label_names=["A", "B"], dropout=0.0)
+
+    found = on_rows(compiled(tagger, steps=2, jit_compile=True, run_eagerly=False), [0, 1], [2, 3], y=TARGETS)
+    assert_equal(found, on_rows(compiled(tagger), [0, 1, 2, 3], y=TARGETS), tagger().get_weights())
 
 
 @pytest.mark.core
@@ -122,7 +153,7 @@ def test_a_file_keeps_the_gradients_that_wait_for_an_update_unless_it_lacks_thei
         object.__setattr__(task, "labels_of_update", None)
     on_rows(task, [0, 1, 2, 3])
     task.save_weights(tmp_path / "a.weights.h5")
-    loaded = compiled(steps=2)
+    loaded = compiled(steps=2, run_eagerly=EAGER and not is_old)
     loaded.optimizer.build(loaded.trainable_variables)
     loaded.load_weights(tmp_path / "a.weights.h5")
     expected = on_rows(compiled(), [4] if is_old else [0, 1, 2, 3, 4])

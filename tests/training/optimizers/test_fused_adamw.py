@@ -66,6 +66,19 @@ def test_a_graph_has_one_update_for_each_weight_and_computes_the_scalars_once(wr
     assert kinds["Pow"] <= 3 * groups
 
 
+def test_the_scalars_of_a_step_do_not_grow_with_the_number_of_weights():
+    tf = pytest.importorskip("tensorflow")
+
+    def scalars(count):
+        optimizer = FusedAdamW(RATE, weight_decay=0.1)
+        optimizer.build([keras.Variable(np.ones(2, "float32")) for _ in range(count)])
+        step = tf.function(lambda: optimizer.apply([tf.ones(2)] * count), autograph=False)
+        kinds = [operation.type for operation in step.get_concrete_function().graph.get_operations()]
+        return [kinds.count(kind) for kind in ("Cast", "Const", "Identity")]
+
+    assert scalars(5) == scalars(1)
+
+
 def test_gradients_of_the_same_token_are_added_up_before_they_are_squared():
     tf = pytest.importorskip("tensorflow")
     table = keras.Variable(np.ones((4, 2), "float32"))
