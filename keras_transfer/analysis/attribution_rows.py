@@ -296,8 +296,8 @@ def word_spans(preprocessor, texts):
         with contextlib.suppress(NotImplementedError):  # Its pieces are unknown.
             spans = [own for _, own in _pieces_of(preprocessor.tokenizer, texts)]
     splits = preprocessor if isinstance(preprocessor, WordLevelPreprocessor) else WordPreprocessor()
-    rows = zip(texts, spans, splits.words(texts))
-    return [character_offsets(text, words) if own is None else own for text, own, words in rows]
+    rows = zip(texts, spans)
+    return [character_offsets(text, splits.words([text])[0]) if own is None else own for text, own in rows]
 
 
 def _pieces_of(tokenizer, texts):

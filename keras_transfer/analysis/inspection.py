@@ -396,7 +396,7 @@ def _words(subject):
     if subject.rival is not None and isinstance(subject.model, TextClassifier):  # Both explain the same label.
         answers = subject.model.predict_proba(x).argmax(axis=-1).tolist()
     if subject.rival is not None and isinstance(subject.model, TokenClassifier):
-        answers = [*zip(*tags_of(subject.model, x, None)[:2])]
+        answers = [*zip(*tags_of(subject.model, subject.model.reader.columns(x), None)[:2])]
 
     def explain(model):
         if not isinstance(model, type(subject.model)):

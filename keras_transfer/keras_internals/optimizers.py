@@ -197,8 +197,8 @@ def apply_gradients(optimizer, variables, total=None):
     if not count:
         return
     labels = (0 if total is None else float(keras.ops.convert_to_numpy(total))) or count
-    for gradient in part._accumulated_gradients:
-        if gradient is not None:
+    for variable, gradient in zip(built_for(part), part._accumulated_gradients, strict=True):
+        if gradient is not None and not getattr(variable, "overwrite_with_gradient", False):  # Scales are no gradients.
             gradient.assign(keras.ops.multiply(gradient, steps / labels))
     done, rate = batch_count(part), part._learning_rate
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)

@@ -3,10 +3,8 @@
 import functools
 import importlib.util
 import inspect
-import itertools
 import pathlib
 
-import keras
 import numpy as np
 
 from keras_transfer.core.expect import expect
@@ -88,10 +86,8 @@ class Portable(ExportFormat):
             limits: Dict of `max_difference` and `min_equal_labels`, which may be `None`.
         """
         kind, preprocessor, function = kind_of(model), model.preprocessor, graph_of(model)
-        as_is = quantization != "int8_dynamic"
-        graph, weights = (function, model.weights) if as_is else int8_graph_of(model)
         inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
-        cls.convert(graph, inputs, weights, quantization, folder)
+        cls.convert(function, inputs, model.weights, quantization, folder)
         facts = {
             "format": cls.NAME,
             "quantization": quantization,
@@ -170,32 +166,3 @@ def graph_of(model):
     """Returns a function of a task's inputs, by name, that returns the dict of outputs of its kind of answers."""
     kind = kind_of(model)
     return lambda **ids: kind.outputs(model(ids, training=False))
-
-
-def int8_graph_of(model):
-    """Returns `graph_of` a task with 8-bit tables of embeddings that have a scale for each row, and its weights.
-
-    The converters use one scale for a whole table, and a few large numbers in it then make all of its rows inexact.
-    """
-    function, tables = graph_of(model), {}
-    for layer in layer_tracking.layers_in(model):
-        if type(layer) is keras.layers.Embedding:
-            found = keras.quantizers.abs_max_quantize(layer.embeddings, axis=-1, to_numpy=True)
-            tables[layer] = [keras.Variable(values, dtype=values.dtype, trainable=False) for values in found]
-
-    def look_up(table, ids):
-        rows, scales = (keras.ops.take(part, keras.ops.cast(ids, "int32"), axis=0) for part in table)
-        return keras.ops.cast(rows, "float32") / scales
-
-    def quantized(**ids):
-        for layer, table in tables.items():
-            vars(layer)["call"] = functools.partial(look_up, table)  # Instead of the method of its class.
-        try:
-            return function(**ids)
-        finally:
-            for layer in tables:
-                del vars(layer)["call"]
-
-    replaced = {id(weight) for layer in tables for weight in layer.weights}
-    weights = [weight for weight in model.weights if id(weight) not in replaced]
-    return quantized, [*weights, *itertools.chain(*tables.values())]

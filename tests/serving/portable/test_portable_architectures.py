@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import adaptation, encoders
+from keras_transfer import encoders
 from keras_transfer.serving.exported import FORMATS
-from keras_transfer.serving.portable.folder import Portable, graph_of, int8_graph_of
+from keras_transfer.serving.portable.folder import Portable, graph_of
 from keras_transfer.tasks import TextClassifier
 
 tf = pytest.importorskip("tensorflow")
@@ -62,8 +62,7 @@ def test_the_runtime_computes_the_same(name, format, tmp_path):
         assert not list(tmp_path.iterdir())
         return
     for quantization in (None, "int8_dynamic") if name in QUANTIZED else (None,):
-        graph, weights = (function, model.weights) if quantization is None else int8_graph_of(model)
-        FORMATS[format].convert(graph, specs, weights, quantization, tmp_path)
+        FORMATS[format].convert(function, specs, model.weights, quantization, tmp_path)
         run = FORMATS[format].open_model(tmp_path, 1)
         for rows, length in ((5, 7), (1, 3)):
             inputs = ids(model, rows, length)
@@ -81,8 +80,7 @@ def test_products_with_the_weights_of_onnx_do_not_overflow_16_bits(tmp_path):
     onnx = pytest.importorskip("onnx")
     model = TextClassifier(encoders.BertEncoder(**SIZES), num_classes=3)
     specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in model.input.items()}
-    graph, weights = int8_graph_of(model)
-    FORMATS["onnx"].convert(graph, specs, weights, "int8_dynamic", tmp_path)
+    FORMATS["onnx"].convert(graph_of(model), specs, model.weights, "int8_dynamic", tmp_path)
     written = onnx.load(tmp_path / "model.onnx").graph
     used = {name for node in written.node if node.op_type == "MatMulInteger" for name in node.input}
     tensors = [onnx.numpy_helper.to_array(tensor) for tensor in written.initializer if tensor.name in used]
@@ -90,32 +88,6 @@ def test_products_with_the_weights_of_onnx_do_not_overflow_16_bits(tmp_path):
     assert len(weights) >= 5
     # Processors without VNNI add two products of a byte of the activations, up to 255, and one of the weights.
     assert max(2 * 255 * np.abs(weight).max() for weight in weights) < 2**15
-
-
-@pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_adapters_of_both_kinds_and_layers_without_a_config_reach_an_export_in_8_bits(format, tmp_path):
-    class WithoutConfig(encoders.BertEncoder):
-        def get_config(self):
-            raise NotImplementedError
-
-    keras.utils.set_random_seed(0)
-    model = TextClassifier(WithoutConfig(**SIZES), num_classes=3)
-    adaptation.add_adapters(model, "lora:r=4,targets=query", name="removed")
-    adaptation.add_adapters(model, "lora:r=4", name="kept")
-    adaptation.remove_adapters(model, "removed")
-    adaptation.set_active_adapter(model, "kept")
-    model.encoder.token_embedding.enable_lora(4)
-    for weight in model.weights:
-        if len(weight.shape) > 1:
-            weight.assign(keras.random.normal(weight.shape, stddev=weight.shape[-2] ** -0.5, seed=1))
-    inputs = ids(model, 5, 7)
-    expected = graph_of(model)(**inputs)["logits"].numpy()
-    specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in model.input.items()}
-    graph, weights = int8_graph_of(model)
-    FORMATS[format].convert(graph, specs, weights, "int8_dynamic", tmp_path)
-    found = FORMATS[format].open_model(tmp_path, 1)(inputs)["logits"]
-    assert 0 < np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
-    np.testing.assert_array_equal(graph_of(model)(**inputs)["logits"], expected)  # The model itself is unchanged.
 
 
 def ids(model, rows, length):

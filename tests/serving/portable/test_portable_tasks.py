@@ -142,26 +142,6 @@ def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(answers, tmp
     assert [json.loads(line)["label"] for line in lines] == model.predict_labels(TEXTS)
 
 
-@pytest.mark.parametrize("format", ["litert", "onnx"])
-def test_large_numbers_of_one_token_leave_the_others_exact_in_8_bits(format, tmp_path):
-    pytest.importorskip("tf2onnx")
-    pytest.importorskip("onnxruntime")
-    reader = preprocessor(sequence_length=8)
-    model = tasks.TextClassifier(encoder(hidden_dim=64, intermediate_dim=64), reader, label_names=["x", "y", "z"])
-    for weight in model.weights:
-        if len(weight.shape) > 1:
-            weight.assign(keras.random.normal(weight.shape, stddev=weight.shape[-2] ** -0.5, seed=1))
-    table = model.encoder.token_embedding.embeddings
-    bad = reader.tokenizer.vocabulary.index("bad")
-    table.assign(keras.ops.where(keras.ops.arange(table.shape[0])[:, None] == bad, 1e3, table))
-    texts = ["good a", "a b c d", "e f g h i j", "b"]
-    expected = model.predict(texts, verbose=0)
-    folder = serving.export(model, tmp_path / "small", format=format, quantization="int8_dynamic", texts=texts)
-    measured = json.loads((folder / "export.json").read_text())["measured"]
-    assert 0 < measured["max_difference"] < 0.1 * np.abs(expected).max()
-    np.testing.assert_array_equal(model.predict(texts, verbose=0), expected)  # The model itself is unchanged.
-
-
 def test_packaged_texts_that_leave_room_test_an_export_without_texts():
     assert len(rows_for_test(kind_of(task(tasks.MultipleChoice)), None, False)) == 64
     assert (

@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.adaptation import L2SP
 from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.keras_internals import optimizers
 from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
@@ -209,6 +210,11 @@ def test_the_scales_of_float8_layers_are_the_largest_of_the_batches():
     assert any(scales)
     expected = [np.maximum(*pair) if scale else sum(pair) / 2 for scale, pair in zip(scales, zip(*parts))]
     assert difference(found, expected) < 1e-6
+    (task,) = parts_of(3)
+    on_rows(task, [0, 1, 2, 3], [4])
+    optimizers.apply_gradients(task.optimizer, task.trainable_variables)  # As at the end of a run.
+    last = [weight for weight, scale in zip(task.get_weights(), scales) if scale]
+    assert difference(last, [weight for weight, scale in zip(expected, scales) if scale]) < 1e-6
 
 
 def test_a_loss_in_another_precision_than_float32_is_weighted():
