@@ -45,9 +45,9 @@ def _words(data, no_labels):
     """Returns the sentences of a CoNLL-U file with their trees, or of a CoNLL file with the labels of words."""
     if ".conllu" not in pathlib.Path(data).suffixes:
         return datasets.read_conll(data)
-    return (
-        datasets.read_conllu(data, field="feats") if no_labels else datasets.read_trees(data)
-    )  # It may have no trees.
+    if no_labels:  # Then it may have no trees.
+        return datasets.read_conllu(data, field="feats")
+    return datasets.read_trees(data)
 
 
 def _questions(data):

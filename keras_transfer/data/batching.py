@@ -218,6 +218,18 @@ class Batches(Source, keras.utils.PyDataset):
         first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
         return self._copy(chosen=chosen)._at_first(first)
 
+    def only(self, index: int) -> Self:
+        """Returns one of the planned batches as `Batches` of its own, which draw the same random numbers.
+
+        Args:
+            index: Integer. Position of the batch.
+
+        Returns:
+            `Batches`.
+        """
+        number = self.contents.number + index * self.options.shard[1]
+        return self.pinned([self.planned()[index]]).replace(number=number)
+
     def _at_first(self, first=0):
         """Returns the same batches, which count their own epochs, of which this one begins with the batch `first`."""
         return self._copy(_position=dataclasses.replace(self._position, first=first, next=0, in_order=True))

@@ -483,9 +483,8 @@ class Prediction:
             callbacks = keras.callbacks.CallbackList(callbacks, model=self.task, **shown)
         self.task.stop_predicting = False
         callbacks.on_predict_begin()
-        for index, planned in enumerate(data.planned()):
-            number = data.contents.number + index * data.options.shard[1]  # It determines what a batch draws.
-            batch = data.pinned([planned]).replace(number=number)
+        for index in range(len(data.planned())):
+            batch = data.only(index)
             callbacks.on_predict_batch_begin(index)
             outputs = keras.Model.predict_on_batch(self.task, batch[0][0])
             callbacks.on_predict_batch_end(index, {"outputs": outputs})

@@ -34,9 +34,7 @@ def rematerialized(layer, function):
         places = [place for place, part in enumerate(parts) if keras.ops.is_tensor(part) and _is_float(part)]
 
         def run(*floats):
-            now = list(parts)
-            for place, value in zip(places, floats, strict=True):
-                now[place] = value
+            now = _put(floats, places, parts)
             given = keras.tree.pack_sequence_as(structures, now[len(values) :])
             outputs, states, losses = _run(function, given, variables, now)
             rule = "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`."
@@ -79,10 +77,8 @@ def traced_once(layer, function, kinds):
             return function(*structures)
 
         def run(tensors, values):
-            now = list(parts)
-            for place, value in zip(places, tensors, strict=True):
-                now[place] = value
-            return _run(function, keras.tree.pack_sequence_as(structures, now), variables, values)[:2]
+            given = keras.tree.pack_sequence_as(structures, _put(tensors, places, parts))
+            return _run(function, given, variables, values)[:2]
 
         form = repr(keras.tree.map_structure(lambda part: "" if keras.ops.is_tensor(part) else part, structures))
         key = (form, *map(_form_of, layers))
@@ -114,6 +110,12 @@ def _run(function, structures, variables, values):
     with keras.StatelessScope(collect_losses=True, state_mapping=list(zip(variables, values))) as scope:
         outputs = function(*structures)
     return outputs, [scope.get_current_value(seed) for seed in _seeds_among(variables)], scope.losses
+
+
+def _put(values, places, parts):
+    """Returns parts of which those at some places are replaced by values."""
+    found = dict(zip(places, values, strict=True))
+    return [found.get(place, part) for place, part in enumerate(parts)]
 
 
 def _keep(variables, states):
