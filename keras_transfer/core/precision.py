@@ -1,17 +1,21 @@
 """Which precision is fast on this machine: float32, or bfloat16 with weights in float32."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
+import time
 
 import keras
 
 from keras_transfer.core.lazy import tf
 
 PRECISIONS = ("auto", "float32", "mixed_bfloat16")
+_DTYPES = ("float32", "bfloat16")
 _FLAGS = ("avx512_bf16", "amx_bf16")  # The x86 instructions that multiply bfloat16.
 _CAPABILITY = 8.0  # From this compute capability on, GPUs of NVIDIA multiply bfloat16 in their matrix units.
+_WORTHWHILE = 0.8  # A product in bfloat16 must save more than what the rest of a model loses by conversions.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +39,10 @@ def recommended_precision() -> Precision:
 
     `"mixed_bfloat16"` computes in bfloat16, while weights, their updates, normalizations, softmax and losses remain in
     float32. It is recommended where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on
-    x86 processors with `avx512_bf16` or `amx_bf16`. The backend also matters: JAX converts bfloat16 to float32
-    on processors, and TensorFlow needs oneDNN.
+    x86 processors with `avx512_bf16` or `amx_bf16`. Some of these processors are no faster in bfloat16. Therefore, the
+    first call on one of them also multiplies matrices in both precisions, which takes about 0.1 s and starts
+    TensorFlow's devices: configure them before. The backend also matters: JAX converts bfloat16 to float32 on
+    processors, and TensorFlow needs oneDNN.
 
     Returns:
         `Precision`, with the attributes `policy` and `reason`.
@@ -58,15 +64,19 @@ def recommended_precision() -> Precision:
         flags = _flags_in(pathlib.Path("/proc/cpuinfo").read_text("utf-8", "replace"))
     except OSError:
         flags = None
-    return choose(backend, device, capability, flags, onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0")
+    onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
+    return choose(backend, device, capability, flags, onednn, _relative_time)
 
 
-def choose(backend, device, capability=None, flags=None, onednn=True):
+def choose(backend, device, capability=None, flags=None, onednn=True, relative_time=None):
     """Returns the `Precision` for a device.
 
     Args:
         capability: Float. Compute capability of a GPU of NVIDIA. Defaults to `None`, unknown.
         flags: Set of strings. Instructions of the processor. Defaults to `None`, unknown.
+        relative_time: Function that returns the time of a product in bfloat16 as a fraction of that in float32. It is
+            called only if the flags allow bfloat16. Defaults to `None`, for a processor that is as fast as its flags
+            promise.
     """
     if device == "tpu":
         return Precision("mixed_bfloat16", "a TPU multiplies bfloat16")
@@ -84,9 +94,25 @@ def choose(backend, device, capability=None, flags=None, onednn=True):
     if flags is None:
         return Precision("float32", "the instructions of the processor are unknown")
     found = [flag for flag in _FLAGS if flag in flags]
-    if found:
-        return Precision("mixed_bfloat16", f"the processor has {' and '.join(found)}")
-    return Precision("float32", f"the processor has neither {' nor '.join(_FLAGS)}")
+    if not found:
+        return Precision("float32", f"the processor has neither {' nor '.join(_FLAGS)}")
+    reason = f"the processor has {' and '.join(found)}"
+    if relative_time is not None and relative_time() > _WORTHWHILE:
+        return Precision("float32", f"{reason}, but a product in bfloat16 is hardly faster than in float32")
+    return Precision("mixed_bfloat16", reason)
+
+
+@functools.cache  # Two calls in one process must not differ.
+def _relative_time():
+    """Returns the time of a product in bfloat16 as a fraction of that in float32, for 1,024 tokens in a small BERT."""
+    pairs = [(keras.ops.ones((1024, 384), dtype), keras.ops.ones((384, 1536), dtype)) for dtype in _DTYPES]
+    times = []
+    for _ in range(5):  # The first round also prepares the product, and other programs may disturb any.
+        for pair in pairs:
+            begin = time.perf_counter()
+            keras.ops.matmul(*pair)
+            times.append(time.perf_counter() - begin)
+    return min(times[1::2]) / min(times[::2])
 
 
 def _flags_in(cpuinfo):

@@ -27,6 +27,8 @@ def classifier(policy):
         (("torch", "cpu", None, {"avx512f"}), "float32", "neither avx512_bf16 nor amx_bf16"),
         (("tensorflow", "cpu"), "float32", "the instructions of the processor are unknown"),
         (("tensorflow", "cpu", None, {"avx512_bf16"}, False), "float32", "TF_ENABLE_ONEDNN_OPTS=0"),
+        (("tensorflow", "cpu", None, {"avx512_bf16"}, True, lambda: 0.5), "mixed_bfloat16", "has avx512_bf16"),
+        (("tensorflow", "cpu", None, {"avx512_bf16"}, True, lambda: 1.9), "float32", "is hardly faster than in"),
         (("jax", "cpu", None, {"avx512_bf16"}), "float32", "the backend jax does not"),
         (("jax", "tpu"), "mixed_bfloat16", "a TPU"),
         (("torch", "gpu", 8.0), "mixed_bfloat16", "the compute capability 8.0, and bfloat16 needs 8.0"),
@@ -43,6 +45,7 @@ def test_the_precision_follows_from_the_backend_the_device_and_its_instructions(
 
 def test_a_recipe_of_automatic_precision_has_the_recommended_one():
     found = recommended_precision()
+    assert recommended_precision() == found
     assert get_recipe("bert", precision="auto").precision == found.policy in ("float32", "mixed_bfloat16")
     assert get_recipe("bert", precision=found).precision == found.policy
     assert get_recipe("bert").precision is None and found.reason
