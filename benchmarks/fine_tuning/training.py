@@ -74,7 +74,7 @@ def torch_outputs(model, tokenizer, rows):
     model.eval()
     with torch.inference_mode():
         while order:
-            # As in `predict` of keras_transfer, where it is `BATCH` if XLA compiles the step, as on JAX.
+            # As many tokens as in `predict` of keras_transfer, where it is `BATCH` if XLA compiles the step, as on JAX.
             size = max(BATCH, 1024 // len(rows[order[0]]["input_ids"]))
             part, order = order[:size], order[size:]
             inputs = tokenizer.pad([rows[row] for row in part], return_tensors="pt")

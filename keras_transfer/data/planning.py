@@ -13,6 +13,7 @@ MAX_LENGTHS = 6  # A step may be compiled for each length.
 LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
 MAX_CANDIDATES = 24  # Lengths of texts and of labels that pairs are chosen from.
 _TABLE = 2**20  # Pairs of lengths that are compared at once.
+BATCH_COST = 64  # Tokens that take as long as what each batch needs besides its tokens.
 WINDOW = 50  # Batches. Shuffled rows are sorted by length within windows of at most this size.
 
 
@@ -23,8 +24,9 @@ class Options:
     Args:
         lengths: Tuple of integers in ascending order. Lengths that batches may have.
         grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are.
-        tokens: Integer. A batch has more rows than `batch_size` if they have at most so many tokens, padding included.
-            It is for grouped batches that are not shuffled, of which the longest are the first. Defaults to `0`.
+        tokens: Integer. A batch has more rows than `batch_size` if they have at most so many tokens, padding included,
+            and if this saves time. It is for grouped batches that are not shuffled, of which the longest are the first.
+            Defaults to `0`.
         min_rows: Integer. A last batch of fewer rows is added to the batch before it.
         repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows,
             `"few"`, so that each replica has at least one row, or `None` for neither.
@@ -127,13 +129,23 @@ def plan(real, options, seed=0, epoch=0):
 
 
 def _by_tokens(needed, size, tokens):
-    """Returns batches of sorted rows, the longest first, of at most `size` rows, or of more with at most `tokens`."""
-    rows, found = np.argsort(-needed, kind="stable"), []
-    while len(rows):
-        length = int(needed[rows[0]])
-        count = max(size, tokens // length)
-        found.append((length, rows[:count]))
-        rows = rows[count:]
+    """Returns batches of sorted rows, the longest first, which have the least padding for their number.
+
+    All but the last have at least `size` rows, and more with at most `tokens`, padding included.
+    """
+    rows = np.argsort(-needed, kind="stable")
+    lengths, count = needed[rows], len(rows)
+    cost, end = np.zeros(count + 1), np.zeros(count, int)  # Of the rows from each on, and of the first batch of these.
+    for first in reversed(range(count)):
+        most = max(size, tokens // int(lengths[first]))
+        ends = np.minimum(np.arange(first + size, first + most + 1), count)
+        costs = lengths[first] * (ends - first) + cost[ends]
+        best = costs.argmin()
+        cost[first], end[first] = costs[best] + BATCH_COST, ends[best]
+    found, first = [], 0
+    while first < count:
+        found.append((int(lengths[first]), rows[first : end[first]]))
+        first = end[first]
     return found
 
 

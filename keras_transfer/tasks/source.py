@@ -28,7 +28,7 @@ from keras_transfer.data import (
     is_tf_dataset,
 )
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
-from keras_transfer.encoders import check_ids
+from keras_transfer.encoders import TransformerStack, check_ids
 from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
 from keras_transfer.tasks.checks import check_sizes, require_compiled
 from keras_transfer.tasks.loader_batches import check_elements, first_text, length_of_all, parts_of_batch
@@ -38,7 +38,7 @@ from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.text import check_rows_of_batches, is_text
 
 log = logging.getLogger("keras_transfer")
-TOKENS = 1024  # of a batch of more than 32 short texts. More of them leave the caches of a CPU.
+TOKENS = 1024  # of a batch of `predict`. More of them leave the caches of a CPU.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,7 +274,8 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     if seed is not None:
         data.seed = seed
     if tokens and "padding_mask" in data.inputs and not data.contents.layout.in_parts:
-        data = data.replace(tokens=tokens)
+        # Other encoders may be recurrent, and take as long for a step of one row as for one of many.
+        data = data.replace(tokens=tokens, batch_size=1 if isinstance(task.encoder, TransformerStack) else batch_size)
     return _complete(task, method, data, class_weight)
 
 

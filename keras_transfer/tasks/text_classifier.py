@@ -180,7 +180,7 @@ class TextClassifier(PooledTask):
 
         Args:
             x: Data as for `dataset`, or a single text.
-            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or more if they are short.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or as many as is fast.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
@@ -206,7 +206,7 @@ class TextClassifier(PooledTask):
 
         Args:
             x: Data as for `dataset`, or a single text.
-            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or more if they are short.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or as many as is fast.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:

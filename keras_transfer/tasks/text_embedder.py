@@ -234,7 +234,7 @@ class TextEmbedder(Task):
 
         Args:
             texts: List, array or column of strings, or one string.
-            batch_size: Integer. Number of texts per batch. Defaults to `None`, for 32, or more if they are short.
+            batch_size: Integer. Number of texts per batch. Defaults to `None`, for 32, or as many as is fast.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
             prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
                 default prompt, if there is one.

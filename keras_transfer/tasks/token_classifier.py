@@ -262,7 +262,7 @@ class TokenClassifier(Task):
 
         Args:
             x: Sentences as lists of words, or texts, which the preprocessor splits into words.
-            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or more if they are short.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or as many as is fast.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
@@ -294,7 +294,7 @@ class TokenClassifier(Task):
 
         Args:
             x: A text, or a list, array or table column of texts.
-            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or more if they are short.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32, or as many as is fast.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:

@@ -7,7 +7,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from keras_transfer.data.batching import Batches
-from keras_transfer.data.planning import MAX_LENGTHS, Options, choose_lengths, choose_pairs, plan, sort_within_windows
+from keras_transfer.data.planning import (
+    BATCH_COST,
+    MAX_LENGTHS,
+    Options,
+    choose_lengths,
+    choose_pairs,
+    plan,
+    sort_within_windows,
+)
 from tests.properties import texts  # noqa: F401 (loads the settings)
 
 sizes = st.lists(st.integers(0, 40), min_size=1, max_size=60).map(np.array)
@@ -51,7 +59,7 @@ def test_batches_have_a_length_that_fits_their_rows(real, options, seed, epoch):
 
 
 @given(real=sizes, size=st.integers(1, 9), tokens=st.integers(1, 200))
-def test_batches_of_tokens_have_each_row_once_the_longest_first_and_as_many_as_fit(real, size, tokens):
+def test_batches_of_tokens_have_each_row_once_the_longest_first_and_no_more_than_fit(real, size, tokens):
     options = Options(batch_size=size, lengths=(8, 16, 40), grouped=True, tokens=tokens)
     found = plan(real, options)
     assert sorted(rows_of(found)) == list(range(len(real)))
@@ -59,8 +67,25 @@ def test_batches_of_tokens_have_each_row_once_the_longest_first_and_as_many_as_f
     for length, rows in found:
         assert length == min(each for each in options.lengths if each >= max(real[rows]))
         assert len(rows) <= size or len(rows) * length <= tokens
-    for length, rows in found[:-1]:
-        assert len(rows) >= size and (len(rows) + 1) * length > tokens
+    assert all(len(rows) >= size for _, rows in found[:-1])
+
+
+@given(real=st.lists(st.integers(1, 60), min_size=1, max_size=8).map(np.array), size=st.integers(1, 3))
+def test_no_other_batches_of_tokens_take_less_time(real, size):
+    def cost(batches):
+        return sum(max(rows) * len(rows) + BATCH_COST for rows in batches)
+
+    def fits(rows):
+        return len(rows) <= size or len(rows) * max(rows) <= 100
+
+    def cuts(rows):
+        yield [rows]
+        for at in range(size, len(rows)):
+            yield from ([rows[:at], *others] for others in cuts(rows[at:]))
+
+    found = plan(real, Options(batch_size=size, lengths=tuple(range(1, 61)), grouped=True, tokens=100))
+    others = [each for each in cuts(sorted(real.tolist(), reverse=True)) if all(map(fits, each))]
+    assert cost(real[rows].tolist() for _, rows in found) == min(map(cost, others))
 
 
 @given(real=sizes, options=options(drop_remainder=True), **places)

@@ -63,9 +63,10 @@ def test_a_text_that_occurs_several_times_is_computed_once(eagerly, rows):
         assert sum(rows) == different
 
 
-def test_many_short_texts_are_one_batch_unless_the_user_asks_for_another_size(eagerly, rows):
-    model, texts = classifier(), [f"{a} {b}" for a in "abcdefghij" for b in "abcdefg"] + [" ".join("abcdefghij" * 3)]
-    for size, expected in ((None, [32, 39]), (60, [60, 11])):
+@pytest.mark.parametrize("make, chosen", [(classifier, [1, 70]), (of_vectors, [32, 39])])
+def test_a_long_text_is_not_in_a_batch_of_short_ones_unless_the_user_asks_for_it(make, chosen, eagerly, rows):
+    model, texts = make(), [f"{a} {b}" for a in "abcdefghij" for b in "abcdefg"] + [" ".join("abcdefghij" * 3)]
+    for size, expected in ((None, chosen), (60, [60, 11])):
         rows.clear()
         found = model.predict(texts, batch_size=size, verbose=0)
         assert sorted(rows) == sorted(expected)
