@@ -60,7 +60,7 @@ class OutputEmbeddings(keras.layers.Layer):
         if len(inputs.shape) == 2:
             # A step of a decoder has few vectors. Outside of XLA, TensorFlow takes up to ten times as long for their
             # product with the transposed table, whose copy in another order takes longer than the product.
-            logits = ops.transpose(ops.matmul(table, ops.transpose(x)))
+            logits = ops.transpose(_products(table, ops.transpose(x)))
         else:
             logits = ops.matmul(x, ops.transpose(table))
         logits = ops.cast(logits, "float32")
@@ -81,6 +81,19 @@ class OutputEmbeddings(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         return cls(**{**config, "token_embedding": keras.saving.deserialize_keras_object(config["token_embedding"])})
+
+
+def _products(table, vectors):
+    """Returns the products `[vocabulary_size, count]` of a table and few vectors `[dim, count]`.
+
+    On CPUs, XLA takes 1.2 times as long for one vector and a whole table as for two parts of it. For several vectors,
+    it turns a transposed product into one with the transposed table, which takes 1.3 times as long, unless something
+    is added to the product.
+    """
+    if vectors.shape[1] == 1:
+        half = table.shape[0] // 2
+        return ops.concatenate([ops.matmul(table[:half], vectors), ops.matmul(table[half:], vectors)])
+    return ops.matmul(table, vectors) + 0.0 * vectors[:1]
 
 
 def table_of(embedding):
