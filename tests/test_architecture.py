@@ -66,7 +66,8 @@ PRIVATE = {
     ): "whether Keras is in safe mode or in a symbolic scope has no public name",
     ("a private module", "keras_internals/autocast"): "nothing public reads a variable in its own precision in a layer "
     "of mixed precision",
-    ("a private module", "keras_internals/tapes"): "nothing public stops the recording of all tapes for a moment",
+    ("a private module", "keras_internals/tapes"): "nothing public says whether a tape records, or stops all of "
+    "them for a moment",
     ("an attribute set on another object", "keras_internals/optimizers"): "an optimizer has no public method that sets "
     "what it updates (needed on JAX and for moving averages) or another rate for a while",
     ("an attribute set on another object", "layers/adapters/copies"): "embedding norms, final norms and poolers are "

@@ -8,7 +8,7 @@ from keras_transfer.keras_internals.autocast import without_autocast
 from keras_transfer.keras_internals.graphs import NotCloned
 from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
-from keras_transfer.keras_internals.tapes import unrecorded
+from keras_transfer.keras_internals.tapes import is_recorded, unrecorded
 from keras_transfer.keras_internals.tracing import call_shared, in_plain_graph, predict_batch, trace_predict
 from keras_transfer.keras_internals.trainable import (
     ReachesAllLayers,

@@ -1,8 +1,15 @@
 """What TensorFlow's gradient tapes record."""
 
 
+def is_recorded():
+    """Returns whether a tape of TensorFlow is active, so that a gradient of what is computed may be asked for."""
+    from tensorflow.python.eager import record  # there is no public name
+
+    return record.could_possibly_record()
+
+
 def unrecorded():
     """Returns a context in which no tape records, so that no tape differentiates the calls."""
-    from tensorflow.python.eager import record  # there is no public name
+    from tensorflow.python.eager import record
 
     return record.stop_recording()

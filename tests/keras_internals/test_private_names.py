@@ -7,7 +7,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.keras_internals import graphs, keras_callbacks, layer_tracking, optimizers, trainer
+from keras_transfer.keras_internals import (
+    graphs,
+    is_recorded,
+    keras_callbacks,
+    layer_tracking,
+    optimizers,
+    trainer,
+    unrecorded,
+)
 from keras_transfer.keras_internals.autocast import without_autocast
 from keras_transfer.keras_internals.trainer import build_for_step
 from keras_transfer.training.rates import check_pattern, rate_of
@@ -313,3 +321,22 @@ def test_the_metrics_and_the_optimizer_of_a_model_are_created_for_a_step():
     model = model_of(metrics=["mae"])
     build_for_step(model, (np.ones((4, 2), "float32"), np.ones((4, 1), "float32")))
     assert model.optimizer.built and len(model.metrics_variables) == 4  # a sum and a count of each mean
+
+
+# === Tapes ===
+
+
+def test_a_tape_of_tensorflow_is_known_within_it_and_in_functions_that_are_traced_within_it():
+    tf = pytest.importorskip("tensorflow")
+
+    @tf.function(autograph=False)
+    def traced():
+        found.append(is_recorded())
+
+    found = [is_recorded()]
+    with tf.GradientTape(watch_accessed_variables=False):
+        found.append(is_recorded())
+        traced()
+        with unrecorded():
+            found.append(is_recorded())
+    assert found == [False, True, True, False]

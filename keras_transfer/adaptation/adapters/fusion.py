@@ -84,7 +84,7 @@ class FusionAdapter(Adapter):
 
     def call(self, outputs, inputs=None, summed=None, training=None):
         adapters = [self.slot().adapters[name] for name in self.sources]
-        changes = ops.stack([layer.change(outputs, inputs, summed, training) for layer in adapters], axis=-2)
+        changes = ops.stack([layer.change(outputs, inputs, summed) for layer in adapters], axis=-2)
         query = ops.matmul(outputs if summed is None else summed, self.query[0]) + self.query[1]
         key = ops.matmul(changes, self.key[0]) + self.key[1]
         scores = ops.sum(ops.expand_dims(query, -2) * key, axis=-1)

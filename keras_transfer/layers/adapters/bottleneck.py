@@ -84,9 +84,9 @@ class BottleneckAdapter(ConfigOfArguments, Adapter):
         return ops.convert_to_tensor(self.down), ops.convert_to_tensor(self.up)
 
     def call(self, outputs, inputs=None, summed=None, training=None):
-        return outputs + self.change(outputs, inputs, summed, training)
+        return outputs + self.change(outputs, inputs, summed)
 
-    def change(self, outputs: Any, inputs: Any = None, summed: Any = None, training: bool | None = None) -> Any:
+    def change(self, outputs: Any, inputs: Any = None, summed: Any = None) -> Any:
         """Computes what the adapter adds to the outputs.
 
         Args:
@@ -94,7 +94,6 @@ class BottleneckAdapter(ConfigOfArguments, Adapter):
             inputs: Tensor of the same shape. Inputs of the sub-layer, for `source="inputs"`. Defaults to `None`.
             summed: Tensor of the same shape. Sum of the residual and the outputs, for `source="summed"`. Defaults to
                 `None`.
-            training: Boolean. Whether the model trains. Defaults to `None`.
 
         Returns:
             A tensor of the shape of `outputs`.
@@ -102,7 +101,7 @@ class BottleneckAdapter(ConfigOfArguments, Adapter):
         x = {"outputs": outputs, "inputs": inputs, "summed": summed}[self.source]
         rows = ops.reshape(x, (-1, x.shape[-1]))  # On rows, TensorFlow uses plain matmuls.
         down, up = (ops.cast(kernel, self.compute_dtype) for kernel in self.kernels())
-        h = activate(ops.matmul(rows, down) + self.down_bias, self.activation, training)
+        h = activate(ops.matmul(rows, down) + self.down_bias, self.activation)
         h = ops.matmul(h, up) + self.up_bias
         h = h if self.scale == 1.0 else h * self.scale
         return ops.reshape(h, ops.shape(outputs))

@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from keras_transfer.keras_internals import is_recorded
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 def gelu_tanh(x):
@@ -25,18 +27,18 @@ def get_activation(activation):
         ) from error
 
 
-def activate(x, activation, training=None):
-    """Applies an activation from `get_activation`; in training on TensorFlow, exact GELU with a cheaper gradient."""
+def activate(x, activation):
+    """Applies an activation from `get_activation`; within a tape of TensorFlow, exact GELU with a cheaper gradient."""
     # For inference, TensorFlow fuses the plain function with the matmul before it. It fuses the tanh approximation only
     # if the names of its operations come after those of the matmul in the alphabet.
-    if activation is keras.activations.gelu and training and keras.backend.backend() == "tensorflow":
-        return _gelu_in_training(x)
+    if activation is keras.activations.gelu and keras.backend.backend() == "tensorflow" and is_recorded():
+        return _recorded_gelu(x)
     with keras.name_scope("then"):
         return activation(x)
 
 
 @ops.custom_gradient
-def _gelu_in_training(x):
+def _recorded_gelu(x):
     # Only the slope is kept for the gradient. TensorFlow's own gradient keeps five tensors of this size.
     probability = 0.5 * ops.erf(x * 0.5**0.5) + 0.5
     slope = probability + x * ops.exp(-0.5 * ops.square(x) - 0.5 * math.log(2 * math.pi))

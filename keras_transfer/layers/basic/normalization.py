@@ -3,14 +3,16 @@
 import keras
 from keras import ops
 
+from keras_transfer.keras_internals import is_recorded
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class LayerNormalization(keras.layers.LayerNormalization):
     """Layer normalization (Ba et al. 2016) that takes about half as many operations to train on TensorFlow.
 
-    On TensorFlow, the layer reads and writes its inputs less often than Keras's. In training, it computes the gradient
-    by its closed formula instead of operation by operation. The other backends fuse the operations of Keras's layer, so
-    this layer uses them there.
+    On TensorFlow, the layer reads and writes its inputs less often than Keras's. Within a `tf.GradientTape`, it
+    computes the gradient by its closed formula instead of operation by operation. The other backends fuse the
+    operations of Keras's layer, so this layer uses them there.
 
     Args:
         axis: Integer, or list of integers. Axes that are normalized. Defaults to `-1`.
@@ -19,8 +21,6 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Call arguments:
         - `inputs`: Tensor of shape `[..., dim]`.
-        - `training`: Boolean. Whether a gradient will be computed. It changes the outputs only by rounding. Defaults to
-          `None`, `False`.
 
     Returns:
         A tensor of the same shape.
@@ -31,7 +31,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     ```
     """
 
-    def call(self, inputs, training=None):
+    def call(self, inputs):
         last = list(self.axis) == [len(inputs.shape) - 1] or list(self.axis) == [-1]
         if self.gamma is None or self.rms_scaling or not last or keras.backend.backend() != "tensorflow":
             return super().call(inputs)
@@ -39,7 +39,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         variables = (self.gamma,) if self.beta is None else (self.gamma, self.beta)
         weights = [ops.cast(variable, x.dtype) for variable in variables]  # Tensors instead of variables.
 
-        if not training:  # SavedModels cannot store a custom gradient.
+        if not is_recorded():  # SavedModels cannot store a custom gradient.
             centered = x - ops.mean(x, axis=-1, keepdims=True)
             variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
             scaled = centered * (ops.rsqrt(variance + self.epsilon) * weights[0])

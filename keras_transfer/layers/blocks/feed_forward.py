@@ -58,23 +58,22 @@ class FeedForward(ConfigOfArguments, keras.layers.Layer):
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs, training=None, record=None):
-        neurons = self.neurons(inputs, training)
+    def call(self, inputs, record=None):
+        neurons = self.neurons(inputs)
         if record is not None:
             record(neurons)
         return self.outer(self.dropout(neurons))
 
-    def neurons(self, inputs: Any, training: bool | None = None) -> Any:
+    def neurons(self, inputs: Any) -> Any:
         """Computes what the outer layer reads.
 
         Args:
             inputs: Tensor of shape `[..., dim]`.
-            training: Boolean. Whether the model trains. Defaults to `None`.
 
         Returns:
             A tensor of shape `[..., intermediate_dim]`.
         """
-        return activate(self.inner(inputs), self.activation, training)
+        return activate(self.inner(inputs), self.activation)
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -113,5 +112,5 @@ class GatedFeedForward(FeedForward):
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def neurons(self, inputs: Any, training: bool | None = None) -> Any:
-        return activate(self.gate(inputs), self.activation, training) * self.inner(inputs)
+    def neurons(self, inputs: Any) -> Any:
+        return activate(self.gate(inputs), self.activation) * self.inner(inputs)
