@@ -16,6 +16,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.generates import Generates, Likelihood
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
+from keras_transfer.tasks.likelihoods import common_length
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
@@ -206,20 +207,12 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         if empty := [word for word, row in zip(words, rows) if np.array_equal(row, begins[0])]:
             raise ValueError(f"Each label must have at least one token. Received: the label {empty[0]!r} without any")
         check_different(words, rows[: len(words)])
-        values = self.token_log_likelihoods(rows, batch_size=batch_size)
-        scores = np.zeros((len(starts), len(words)))
+        firsts = []
         for index, start in enumerate(begins):
-            part = range(index * len(words), (index + 1) * len(words))
-            common = min(_common(start, rows[row]) for row in part)
-            scores[index] = [values[row][max(common - 1, 0) :].sum(dtype="float64") for row in part]
-        return scores
-
-
-def _common(first, second):
-    """Returns the number of ids with which two arrays both begin."""
-    length = min(len(first), len(second))
-    different = np.flatnonzero(first[:length] != second[:length])
-    return int(different[0]) if len(different) else length
+            part = rows[index * len(words) : (index + 1) * len(words)]
+            firsts += [max(min(common_length(start, row) for row in part), 1)] * len(words)
+        values = self.token_log_likelihoods(rows, firsts, batch_size=batch_size)
+        return np.array([each.sum(dtype="float64") for each in values]).reshape(len(starts), len(words))
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

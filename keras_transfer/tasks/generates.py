@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
 from keras_transfer.core.expect import expect, expects, integer
@@ -30,7 +29,6 @@ from keras_transfer.generation import (
     stop_table,
     text_of,
 )
-from keras_transfer.keras_internals import predict_batch
 from keras_transfer.tasks.id_rows import (
     end_ids,
     lengths_of,
@@ -41,6 +39,7 @@ from keras_transfer.tasks.id_rows import (
     text_pieces,
     token_rows,
 )
+from keras_transfer.tasks.likelihoods import different_contexts, target_log_likelihoods
 from keras_transfer.text import count_words
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -420,50 +419,51 @@ class Likelihood(_Task):
             None if words is None else float(np.exp(-sums.sum() / words)),
         )
 
-    def token_log_likelihoods(self, rows: Sequence[np.ndarray], *, batch_size: int = 8) -> list[np.ndarray]:
-        """Returns the log-likelihood of each token in rows of ids, except for the first token of a row.
+    def token_log_likelihoods(
+        self, rows: Sequence[np.ndarray], firsts: Sequence[int] | None = None, *, batch_size: int = 8
+    ) -> list[np.ndarray]:
+        """Returns the log-likelihood of each token in rows of ids, except for the first tokens of a row.
+
+        Tokens after the same tokens have the same context, of any row, which is computed once.
 
         Args:
             rows: List of integer arrays.
+            firsts: List of integers. The position of the first token that counts in each row, at least 1. Defaults to
+                `None`, for 1.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
 
         Returns:
             List of float32 arrays, one for each row.
         """
-        found: list[Any] = [None] * len(rows)
-        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        positions = getattr(self.encoder, "max_sequence_length", None)
-        for start in range(0, len(rows), batch_size):
-            part = order[start : start + batch_size]
-            length = round_up(len(rows[part[-1]]), PROMPT_STEP if compiles_each_length() else 1)
-            length = length if positions is None else min(length, positions)
-            ids, mask = (np.zeros((min(batch_size, len(rows)), length), "int32") for _ in range(2))
-            for place, index in enumerate(part):
-                ids[place, : len(rows[index])] = rows[index]
-                mask[place, : len(rows[index])] = 1
-            inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
-            inputs, targets, _ = self.labels.objective({name: inputs[name] for name in self.input})
-            values = target_log_likelihoods(self, inputs, targets[..., None])[..., 0]
-            for place, index in enumerate(part):
-                found[index] = values[place, : max(len(rows[index]) - 1, 0)]
-        return found
+        firsts = [1] * len(rows) if firsts is None else firsts
+        numbers, starts = different_contexts([row[:-1] for row in rows])
+        targets = np.concatenate([np.zeros(0, "int32"), *(row[first:] for row, first in zip(rows, firsts))])
+        contexts = np.concatenate([np.zeros(0, int), *(row[first - 1 :] for row, first in zip(numbers, firsts))])
+        counts = np.bincount(contexts, minlength=sum(map(len, rows)))
+        of_contexts = np.split(np.argsort(contexts, kind="stable"), np.cumsum(counts)[:-1])
+        places = [start + np.flatnonzero(counts[row[start:]]) for row, start in zip(numbers, starts)]
+        left = [index for index in np.argsort([*map(len, rows)], kind="stable") if len(places[index])]
+        asked = [np.zeros(0, int)]
 
+        def batches():
+            positions, is_fixed = getattr(self.encoder, "max_sequence_length", None), compiles_each_length()
+            for start in range(0, len(left), batch_size):
+                part = left[start : start + batch_size]
+                length = round_up(len(numbers[part[-1]]), PROMPT_STEP if is_fixed else 1)
+                length = length if positions is None else min(length, positions)
+                size = min(batch_size, len(left)) if is_fixed else len(part)
+                ids, mask = (np.zeros((size, length), "int32") for _ in range(2))
+                for place, index in enumerate(part):
+                    ids[place, : len(numbers[index])] = rows[index][:-1]
+                    mask[place, : len(numbers[index])] = 1
+                inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
+                found = np.concatenate([numbers[index][places[index]] for index in part])
+                of_rows = np.repeat(np.arange(len(part)), [len(places[index]) for index in part])
+                at = of_rows, np.concatenate([places[index] for index in part])
+                which = np.repeat(np.arange(len(found), dtype="int32"), counts[found])
+                asked.append(np.concatenate([of_contexts[number] for number in found]))
+                yield {name: inputs[name] for name in self.input}, at, which, targets[asked[-1]]
 
-def target_log_likelihoods(task, inputs, targets):
-    """Returns the log-likelihoods of target ids `[batch, places, candidates]`, given the inputs of a language model."""
-
-    def make():
-        ids = keras.Input((None, None), dtype="int32", name="target_ids")
-        return keras.Model({**task.input, "target_ids": ids}, _LogLikelihood(dtype="float32")(task.output, ids))
-
-    return predict_batch(task.derived("log-likelihoods", make), {**inputs, "target_ids": targets})
-
-
-class _LogLikelihood(keras.layers.Layer):
-    """The log-likelihoods of targets `[batch, places, candidates]`, given logits `[batch, places, vocabulary]`."""
-
-    def call(self, logits, targets):
-        return ops.take_along_axis(logits, targets, axis=2) - ops.logsumexp(logits, axis=-1, keepdims=True)
-
-    def compute_output_spec(self, logits, targets):
-        return keras.KerasTensor(targets.shape, "float32")
+        values, found = target_log_likelihoods(self, batches()), np.zeros(len(targets), "float32")
+        found[np.concatenate(asked)] = values
+        return np.split(found, np.cumsum([max(len(row) - first, 0) for row, first in zip(rows, firsts)]))[:-1]

@@ -17,9 +17,9 @@ from keras_transfer.keras_internals import predict_batch
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking, word_starts_of
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.generates import target_log_likelihoods
 from keras_transfer.tasks.id_rows import in_batches
 from keras_transfer.tasks.in_context import InContext, check_different
+from keras_transfer.tasks.likelihoods import target_log_likelihoods
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import Reader, for_backend
 from keras_transfer.tasks.saved import settings_in
@@ -376,24 +376,28 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
                 masked[place:end] = self.preprocessor.mask_id
                 tokens = hidden.setdefault((masked.tobytes(), place), {})
                 tokens.setdefault(row[place], []).append((text, place))
-        found = [np.zeros(len(row), "float32") for row in rows]
         keys, size = sorted(hidden, key=lambda key: len(key[0])), min(batch_size, len(hidden))
-        targets, step = max(map(len, hidden.values())), LENGTH_STEP if compiles_each_length() else 1
-        limit = self.preprocessor.sequence_length
-        for start in range(0, len(keys), size):
-            part = keys[start : start + size]
-            part += part[:1] * (size - len(part))  # A batch of another size may be compiled again.
-            inputs = self.preprocessor.encode_ids([np.frombuffer(ids, "int32") for ids, _ in part])
-            length = inputs["token_ids"].shape[1]
-            extra = min(-length % step, limit - length)
-            inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
-            places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
-            ids = np.array([[*hidden[key], *[0] * (targets - len(hidden[key]))] for key in part], "int32")
-            values = target_log_likelihoods(self, {**inputs, "mask_positions": places}, ids[:, None])
-            for key, [row] in zip(keys[start : start + size], values):
-                for value, owners in zip(row, hidden[key].values()):
-                    for text, place in owners:
-                        found[text][place] = value
+        step, limit = LENGTH_STEP if compiles_each_length() else 1, self.preprocessor.sequence_length
+
+        def batches():
+            for start in range(0, len(keys), size):
+                part = keys[start : start + size]
+                count, owners = len(part), [hidden[key] for key in part]
+                part += part[:1] * (size - count)  # A batch of another size may be compiled again.
+                inputs = self.preprocessor.encode_ids([np.frombuffer(ids, "int32") for ids, _ in part])
+                length = inputs["token_ids"].shape[1]
+                extra = min(-length % step, limit - length)
+                inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
+                places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
+                which = np.repeat(np.arange(count, dtype="int32"), [len(each) for each in owners])
+                ids = np.array([token for each in owners for token in each], "int32")
+                yield {**inputs, "mask_positions": places}, (np.arange(count), 0), which, ids
+
+        found = [np.zeros(len(row), "float32") for row in rows]
+        owners = (each for key in keys for each in hidden[key].values())
+        for value, each in zip(target_log_likelihoods(self, batches()), owners):
+            for text, place in each:
+                found[text][place] = value
         return found
 
 

@@ -17,8 +17,9 @@ from keras_transfer.encoders import EncoderDecoder, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings, table_of
 from keras_transfer.tasks.card_facts import Purpose
-from keras_transfer.tasks.generates import Generates, target_log_likelihoods
+from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import named_token_id, prepared_rows, rows_of, text_pieces
+from keras_transfer.tasks.likelihoods import target_log_likelihoods
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.reader import encode_texts
 from keras_transfer.tasks.saved import settings_in
@@ -231,14 +232,19 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         if not sources and not targets:
             return np.zeros(0)
         data = self.dataset(sources, targets, batch_size=batch_size)
-        found = np.zeros(len(data.real))
-        for batch in data.planned():
-            part = data.pinned([batch])
-            inputs, ids, weights = part[0]
-            inputs = {name: inputs[name] for name in self.input}
-            values = target_log_likelihoods(self, inputs, ids[..., None])[..., 0]
-            found[part.order] = (values * weights).sum(axis=1, dtype="float64")
-        return check_numbers(found)
+        owners = [np.zeros(0, int)]
+
+        def batches():
+            for batch in data.planned():
+                part = data.pinned([batch])
+                inputs, ids, weights = part[0]
+                places = np.nonzero(weights)
+                owners.append(np.asarray(part.order)[places[0]])
+                which = np.arange(len(places[0]), dtype="int32")
+                yield {name: inputs[name] for name in self.input}, places, which, ids[places]
+
+        values = check_numbers(target_log_likelihoods(self, batches()))
+        return np.bincount(np.concatenate(owners), values, len(data.real))
 
     # === Export and config ===
 

@@ -46,11 +46,15 @@ def test_each_token_is_masked_alone_and_special_tokens_have_no_score(model, batc
 
 
 def test_equal_rows_are_computed_once(model, monkeypatch):
-    rows = []
-    predict = masked_lm.target_log_likelihoods
-    monkeypatch.setattr(masked_lm, "target_log_likelihoods", lambda *given: rows.append(given) or predict(*given))
+    batches, predict = [], masked_lm.target_log_likelihoods
+
+    def counted(task, given):
+        batches.extend(given)
+        return predict(task, batches)
+
+    monkeypatch.setattr(masked_lm, "target_log_likelihoods", counted)
     model.score(["a b good", "a b bad", "a b good"], batch_size=1)
-    assert len(rows) == 5  # Three of the first sentence, and two of the second, which shares "a b [MASK]".
+    assert len(batches) == 5  # Three of the first sentence, and two of the second, which shares "a b [MASK]".
 
 
 def test_within_a_word_the_later_tokens_are_masked_too():
