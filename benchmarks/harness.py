@@ -149,6 +149,12 @@ def cpu_seconds():
     return times.user + times.system + times.children_user + times.children_system
 
 
+def memory():
+    """Returns the memory of this process in MB, on Linux: anonymous pages, pages of files, and the most of both."""
+    status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("utf-8").splitlines())
+    return [int(status[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile", "VmHWM")]
+
+
 class OwnMemory:
     """A context that samples the memory of this process, without pages of files, on Linux.
 
@@ -157,18 +163,14 @@ class OwnMemory:
     """
 
     def __enter__(self):
-        self.added, self.before, self.done = 0.0, self._now(), threading.Event()
+        self.added, self.before, self.done = 0.0, memory()[0], threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)
         self.thread.start()
         return self
 
-    def _now(self):
-        lines = pathlib.Path("/proc/self/status").read_text("utf-8").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 2**20
-
     def _sample(self):
         while not self.done.wait(0.05):
-            self.added = max(self.added, self._now() - self.before)
+            self.added = max(self.added, (memory()[0] - self.before) / 1024)
 
     def __exit__(self, *_):
         self.done.set()

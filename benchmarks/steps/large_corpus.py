@@ -13,10 +13,11 @@ was stopped.
 import argparse
 import itertools
 import pathlib
-import re
 import time
 
 import numpy as np
+
+from benchmarks import harness
 
 LENGTH, BATCH, STEPS = 128, 8, 50
 WORDS, LINES = 8_000, 200_000
@@ -89,12 +90,12 @@ def train(corpus, preprocessor):
 
     times = []
     step = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: times.append(time.monotonic()))
-    before, began = anonymous(), time.monotonic()
+    before, began = harness.memory()[0], time.monotonic()
     blocks = corpus.blocks(LENGTH, batch_size=BATCH, packing="stream", seed=0)
     model.fit(blocks, steps_per_epoch=STEPS, epochs=2, callbacks=[step], verbose=0)
     consumed = np.median(np.diff(times[STEPS // 2 : STEPS]))
     print(f"first step {times[0] - began:.1f} s after `fit`, a step every {1000 * consumed:.0f} ms")
-    print(f"anonymous memory {anonymous():.2f} GB, before `fit` {before:.2f} GB")
+    print(f"anonymous memory {harness.memory()[0] / 1024:.2f} GB, before `fit` {before / 1024:.2f} GB")
 
     began = time.monotonic()
     blocks.on_epoch_end()
@@ -108,12 +109,6 @@ def train(corpus, preprocessor):
     for index in range(500):
         blocks[index]
     print(f"batches are made {consumed / ((time.monotonic() - began) / 500):.1f} times as fast as they are consumed")
-
-
-def anonymous():
-    """Returns the anonymous memory of this process in GB, on Linux."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) / 2**20
 
 
 if __name__ == "__main__":

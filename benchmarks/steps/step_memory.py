@@ -60,12 +60,6 @@ def batch_of(model, rows):
     return {**inputs, "token_ids": ids}, labels.astype("int32")
 
 
-def resident(name):
-    """Returns an entry of the status of this process, such as `"VmRSS"`, in bytes."""
-    line = next(line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
-    return 1024 * int(line.split()[1])
-
-
 def run(shape, rows, option):
     """Returns the estimate, its parts and the measured peak of one case, in bytes."""
     import keras
@@ -89,10 +83,10 @@ def run(shape, rows, option):
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     variables = {id(each): each for each in [*model.variables, *model.optimizer.variables, *model.metrics_variables]}
     kept = sum(variable.value.nbytes for variable in variables.values())
-    before = resident("VmRSS")
+    before = sum(harness.memory()[:2])
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # The highest resident memory begins again.
     fit(3)
-    measured = resident("VmHWM") - before + kept
+    measured = 2**20 * (harness.memory()[2] - before) + kept
     return {**dataclasses.asdict(kt.distribute.memory_estimate(model, (inputs, labels))), "measured": measured}
 
 

@@ -162,7 +162,7 @@ def test_the_help_of_each_benchmark_is_printed_without_a_library():
     done = run("-c", HELP, *MODULES)
     assert done.returncode == 0, done.stderr
     usages = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("usage: ")]
-    assert len(MODULES) == 23 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
+    assert len(MODULES) == 25 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
 
 
 @pytest.mark.slow
