@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers.basic.activations import gelu_tanh, get_activation
+from keras_transfer.layers.basic.activations import activate, gelu_tanh, get_activation
 
 X = np.linspace(-3, 3, 13).astype("float32")
 
@@ -32,3 +32,17 @@ def test_names_of_keras_give_the_functions_of_keras():
 def test_an_unknown_name_is_an_error():
     with pytest.raises(ValueError, match="gelu_typo"):
         get_activation("gelu_typo")
+
+
+def test_in_half_precision_gelu_and_its_slope_are_those_of_float32_rounded_once():
+    tf = pytest.importorskip("tensorflow")
+
+    def train(dtype):
+        x = tf.cast(tf.cast(X, "bfloat16"), dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = activate(x, keras.activations.gelu)
+        return tf.cast(outputs, "bfloat16"), tf.cast(tape.gradient(outputs, x), "bfloat16")
+
+    for found, expected in zip(train("bfloat16"), train("float32"), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
