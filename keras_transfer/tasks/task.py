@@ -13,7 +13,7 @@ import keras
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.door import NamesElsewhere, missing_attribute
 from keras_transfer.core.expect import expect, expects
-from keras_transfer.data import renamed
+from keras_transfer.data import compiles_each_length, renamed
 from keras_transfer.distribute import check_scope, cut_off, factors_of_means, reducible
 from keras_transfer.encoders import (
     LoadsOwnWeights,
@@ -25,7 +25,7 @@ from keras_transfer.encoders import (
     store_weight_facts,
     without_weight_facts,
 )
-from keras_transfer.keras_internals import NotCloned, ReachesAllLayers, optimizers
+from keras_transfer.keras_internals import NotCloned, ReachesAllLayers, optimizers, with_few_passes
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.checks import (
     check_floatx,
@@ -412,13 +412,17 @@ class Task(
         """Makes the train function as `keras.Model` does, and makes it again if different weights are trainable.
 
         Keras on TensorFlow would silently train the same weights as before. It would also trace the first step twice,
-        the first time only to create the optimizer's variables, so this method creates them.
+        the first time only to create the optimizer's variables, so this method creates them. On a CPU, the
+        graph is optimized with few passes.
         """
         trainable = tuple(id(variable) for variable in self.trainable_variables)
         force, self._made_for = force or trainable != self._made_for, trainable
         if trainable:
             build_optimizer(self)
-        return super().make_train_function(force=force)
+        before = self.train_function
+        super().make_train_function(force=force)
+        if keras.backend.backend() == "tensorflow" and self.train_function is not before and not compiles_each_length():
+            self.train_function = with_few_passes(self.train_function)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss of `compile` as Keras does, or the sum of the means that `JointLabels` return."""

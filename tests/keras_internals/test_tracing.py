@@ -9,6 +9,7 @@ import pytest
 from keras_transfer.analysis import attribute
 from keras_transfer.callbacks import Stage, StagedTraining
 from keras_transfer.encoders import Bart, TransformerEncoder
+from keras_transfer.keras_internals import with_few_passes
 from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, TextClassifier, TextEmbedder
@@ -174,3 +175,38 @@ def test_each_of_several_models_that_predict_one_text_is_traced_once_and_without
             model.predict({"token_ids": [[1, 2], [3, 4]]}, verbose=0)
     assert traces == [("predict_step", (None, None))] * 5
     assert "retracing" not in caplog.text
+
+
+def passes_are_few():
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    options = tf.compat.v1.ConfigProto.FromString(context.context().function_call_options.config_proto_serialized)
+    rewrite = options.graph_options.rewrite_options
+    return rewrite.meta_optimizer_iterations == rewrite.ONE
+
+
+def test_only_the_graph_of_the_training_step_is_optimized_with_few_passes(monkeypatch):
+    found = []
+
+    def record(name):
+        step = getattr(Task, name)
+        monkeypatch.setattr(Task, name, lambda self, data: found.append((name, passes_are_few())) or step(self, data))
+
+    for name in ("train_step", "test_step"):
+        record(name)
+    model = classifier()
+    model.compile("adamw")
+    model.fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS), verbose=0)
+    model.make_train_function()
+    assert found == [("train_step", True), ("test_step", False)]
+
+
+def test_a_call_with_few_passes_puts_the_options_back_if_it_fails():
+    def fails():
+        assert passes_are_few()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        with_few_passes(fails)()
+    assert not passes_are_few()
