@@ -68,6 +68,8 @@ PRIVATE = {
     "of mixed precision",
     ("a private module", "keras_internals/tapes"): "nothing public says whether a tape records, or stops all of "
     "them for a moment",
+    ("a private module", "keras_internals/graph_passes"): "the public options of graph optimization are those of the "
+    "whole process",
     ("an attribute set on another object", "keras_internals/optimizers"): "an optimizer has no public method that sets "
     "what it updates (needed on JAX and for moving averages) or another rate for a while",
     ("an attribute set on another object", "layers/adapters/copies"): "embedding norms, final norms and poolers are "
