@@ -1,4 +1,4 @@
-"""Running a function of TensorFlow with fewer passes of graph optimization, which take long and find nothing."""
+"""Running a function of TensorFlow without the passes of graph optimization that take long and find nothing."""
 
 import functools
 
@@ -8,13 +8,13 @@ from keras_transfer.core.lazy import tf
 def with_few_passes(function):
     """Returns a function that computes the same, but whose graphs TensorFlow optimizes faster before their first run.
 
-    Only calls of the returned function are affected: the options are those of a thread, and are put back.
+    What else first runs within its calls is optimized like this, too. What the user chose for a pass remains.
     """
     from tensorflow.python.eager import context  # there is no public name
 
     @functools.wraps(function)
     def call(*args):
-        current = context.context()
+        current = context.context()  # Its options are those of the thread.
         given = current.function_call_options
         config = _with_few_passes(given.config_proto_serialized)
         current.function_call_options = context.FunctionCallOptions(given.executor_type, config)
@@ -28,10 +28,12 @@ def with_few_passes(function):
 
 @functools.lru_cache
 def _with_few_passes(serialized):
-    """Returns the options of a call as a `tf.compat.v1.ConfigProto`, with passes that run once and change a graph."""
+    """Returns the options of a call with passes that run once and change a graph, unless the user chose otherwise."""
     config = tf.compat.v1.ConfigProto.FromString(serialized)
-    rewrite = config.graph_options.rewrite_options
-    rewrite.meta_optimizer_iterations = rewrite.ONE
-    rewrite.memory_optimization = rewrite.NO_MEM_OPT
-    rewrite.layout_optimizer = rewrite.OFF
+    chosen, few = config.graph_options.rewrite_options, type(config.graph_options.rewrite_options)()
+    few.meta_optimizer_iterations = few.ONE
+    few.memory_optimization = few.NO_MEM_OPT
+    few.layout_optimizer = few.OFF
+    few.MergeFrom(chosen)
+    chosen.CopyFrom(few)
     return config

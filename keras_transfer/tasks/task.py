@@ -412,8 +412,8 @@ class Task(
         """Makes the train function as `keras.Model` does, and makes it again if different weights are trainable.
 
         Keras on TensorFlow would silently train the same weights as before. It would also trace the first step twice,
-        the first time only to create the optimizer's variables, so this method creates them. On a CPU, the
-        graph is optimized with few passes.
+        the first time only to create the optimizer's variables, so this method creates them. On a CPU, its graph is
+        optimized with few passes.
         """
         trainable = tuple(id(variable) for variable in self.trainable_variables)
         force, self._made_for = force or trainable != self._made_for, trainable
@@ -421,8 +421,10 @@ class Task(
             build_optimizer(self)
         before = self.train_function
         super().make_train_function(force=force)
-        if keras.backend.backend() == "tensorflow" and self.train_function is not before and not compiles_each_length():
+        is_traced = self.train_function is not before and not self.run_eagerly
+        if keras.backend.backend() == "tensorflow" and is_traced and not compiles_each_length():
             self.train_function = with_few_passes(self.train_function)
+        return self.train_function
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss of `compile` as Keras does, or the sum of the means that `JointLabels` return."""

@@ -9,7 +9,7 @@ import pytest
 from keras_transfer.analysis import attribute
 from keras_transfer.callbacks import Stage, StagedTraining
 from keras_transfer.encoders import Bart, TransformerEncoder
-from keras_transfer.keras_internals import with_few_passes
+from keras_transfer.keras_internals import graph_passes, with_few_passes
 from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, TextClassifier, TextEmbedder
@@ -210,3 +210,14 @@ def test_a_call_with_few_passes_puts_the_options_back_if_it_fails():
     with pytest.raises(ZeroDivisionError):
         with_few_passes(fails)()
     assert not passes_are_few()
+
+
+def test_few_passes_leave_what_the_user_has_chosen():
+    import tensorflow as tf
+
+    given = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1)
+    rewrite = given.graph_options.rewrite_options
+    rewrite.layout_optimizer, rewrite.constant_folding = rewrite.ON, rewrite.OFF
+    found = graph_passes._with_few_passes(given.SerializeToString())
+    rewrite.meta_optimizer_iterations, rewrite.memory_optimization = rewrite.ONE, rewrite.NO_MEM_OPT
+    assert found == given
