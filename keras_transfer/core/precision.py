@@ -1,21 +1,18 @@
 """Which precision is fast on this machine: float32, or bfloat16 with weights in float32."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 import re
-import time
 
 import keras
 
 from keras_transfer.core.lazy import tf
 
 PRECISIONS = ("auto", "float32", "mixed_bfloat16")
-_DTYPES = ("float32", "bfloat16")
 _FLAGS = ("avx512_bf16", "amx_bf16")  # The x86 instructions that multiply bfloat16.
+_AMD = "AuthenticAMD"  # Intel's processors with `avx512_bf16` and without `amx_bf16` are slower in bfloat16.
 _CAPABILITY = 8.0  # From this compute capability on, GPUs of NVIDIA multiply bfloat16 in their matrix units.
-_WORTHWHILE = 0.8  # A product in bfloat16 must save more than what the rest of a model loses by conversions.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +36,8 @@ def recommended_precision() -> Precision:
 
     `"mixed_bfloat16"` computes in bfloat16, while weights, their updates, normalizations, softmax and losses remain in
     float32. It is recommended where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on
-    x86 processors with `avx512_bf16` or `amx_bf16`. Some of these processors are no faster in bfloat16. Therefore, the
-    first call on one of them also multiplies matrices in both precisions, which takes about 0.1 s and starts
-    TensorFlow's devices: configure them before. The backend also matters: JAX converts bfloat16 to float32 on
-    processors, and TensorFlow needs oneDNN.
+    x86 processors with `amx_bf16`, or by AMD with `avx512_bf16`. Intel's with `avx512_bf16` alone were slower in
+    bfloat16. The backend also matters: JAX converts bfloat16 to float32 on processors, and TensorFlow needs oneDNN.
 
     Returns:
         `Precision`, with the attributes `policy` and `reason`.
@@ -58,25 +53,22 @@ def recommended_precision() -> Precision:
     Source: https://keras.io/api/mixed_precision/
     """
     backend = keras.backend.backend()
-    find = {"tensorflow": _device_of_tensorflow, "jax": _device_of_jax, "torch": _device_of_torch}.get(backend)
+    find = {"tensorflow": _device_of_tensorflow, "jax": _device_of_jax, "torch": device_of_torch}.get(backend)
     device, capability = ("cpu", None) if find is None else find()
     try:
-        flags = _flags_in(pathlib.Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+        vendor, flags = _processor_in(pathlib.Path("/proc/cpuinfo").read_text("utf-8", "replace"))
     except OSError:
-        flags = None
-    onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
-    return choose(backend, device, capability, flags, onednn, _relative_time)
+        vendor = flags = None
+    return choose(backend, device, capability, vendor, flags, onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0")
 
 
-def choose(backend, device, capability=None, flags=None, onednn=True, relative_time=None):
+def choose(backend, device, capability=None, vendor=None, flags=None, onednn=True):
     """Returns the `Precision` for a device.
 
     Args:
         capability: Float. Compute capability of a GPU of NVIDIA. Defaults to `None`, unknown.
+        vendor: String. Vendor of the processor. Defaults to `None`, unknown.
         flags: Set of strings. Instructions of the processor. Defaults to `None`, unknown.
-        relative_time: Function that returns the time of a product in bfloat16 as a fraction of that in float32. It is
-            called only if the flags allow bfloat16. Defaults to `None`, for a processor that is as fast as its flags
-            promise.
     """
     if device == "tpu":
         return Precision("mixed_bfloat16", "a TPU multiplies bfloat16")
@@ -96,29 +88,18 @@ def choose(backend, device, capability=None, flags=None, onednn=True, relative_t
     found = [flag for flag in _FLAGS if flag in flags]
     if not found:
         return Precision("float32", f"the processor has neither {' nor '.join(_FLAGS)}")
-    reason = f"the processor has {' and '.join(found)}"
-    if relative_time is not None and relative_time() > _WORTHWHILE:
-        return Precision("float32", f"{reason}, but a product in bfloat16 is hardly faster than in float32")
-    return Precision("mixed_bfloat16", reason)
+    if vendor == _AMD:
+        return Precision("mixed_bfloat16", f"the processor is by AMD and has {' and '.join(found)}")
+    if "amx_bf16" in found:
+        return Precision("mixed_bfloat16", "the processor has amx_bf16")
+    return Precision("float32", "the processor has avx512_bf16 without amx_bf16, which is fast only on those by AMD")
 
 
-@functools.cache  # Two calls in one process must not differ.
-def _relative_time():
-    """Returns the time of a product in bfloat16 as a fraction of that in float32, for 1,024 tokens in a small BERT."""
-    pairs = [(keras.ops.ones((1024, 384), dtype), keras.ops.ones((384, 1536), dtype)) for dtype in _DTYPES]
-    times = []
-    for _ in range(5):  # The first round also prepares the product, and other programs may disturb any.
-        for pair in pairs:
-            begin = time.perf_counter()
-            keras.ops.matmul(*pair)
-            times.append(time.perf_counter() - begin)
-    return min(times[1::2]) / min(times[::2])
-
-
-def _flags_in(cpuinfo):
-    """Returns the set of instructions in a text like `/proc/cpuinfo`, or None if it names none."""
-    found = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo, re.MULTILINE)
-    return found and set(found[1].split())
+def _processor_in(cpuinfo):
+    """Returns the vendor and the set of instructions in a text like `/proc/cpuinfo`, or None for what it lacks."""
+    vendor = re.search(r"^vendor_id\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return vendor and vendor[1], flags and set(flags[1].split())
 
 
 def _device_of_tensorflow():
@@ -140,7 +121,8 @@ def _device_of_jax():
     return device.platform, found and float(found[0])
 
 
-def _device_of_torch():
+def device_of_torch():
+    """Returns the kind of the device, `"cpu"` among others, and the compute capability of a GPU or None."""
     import torch
 
     device = keras.ops.zeros(()).device.type  # Keras puts its tensors on this device.
