@@ -129,7 +129,7 @@ def plan(real, options, seed=0, epoch=0):
 
 
 def _by_tokens(needed, size, tokens):
-    """Returns batches of sorted rows, the longest first, which have the least padding for their number.
+    """Returns batches of sorted rows, the longest first, of which the padding and the number together cost the least.
 
     All but the last have at least `size` rows, and more with at most `tokens`, padding included.
     """

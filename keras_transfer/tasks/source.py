@@ -16,6 +16,7 @@ import numpy as np
 from keras_transfer.core.arrays import check_weights, is_lazy, to_array, to_numpy, whole_column
 from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
+from keras_transfer.core.precision import device_of_torch
 from keras_transfer.data import (
     Batches,
     Contents,
@@ -38,7 +39,8 @@ from keras_transfer.tasks.token_targets import TokenTargets
 from keras_transfer.text import check_rows_of_batches, is_text
 
 log = logging.getLogger("keras_transfer")
-TOKENS = 1024  # of a batch of `predict`. More of them leave the caches of a CPU.
+TOKENS = 1024  # of a batch of `predict` on a CPU. More of them leave its caches.
+MIN_ROWS = 4  # of such a batch of a Transformer. A tiny one needs about 5 ms for a batch of any size.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,12 +256,11 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     columns, y = rows.columns, rows.labels
     if count_rows(columns) == 0:
         return NoRows(columns)
-    tokens = 0
+    in_tokens = False
     if batch_size is None:
         replicas, _ = replicas_of(task)
         batch_size = -(-32 // replicas) * replicas
-        if method == "predict" and replicas == 1 and not task.jit_compile:  # It would compile each number of rows.
-            tokens = TOKENS
+        in_tokens = method == "predict" and replicas == 1 and _prefers_few_tokens(task)
     options = {"sample_weight": rows.weights, "batch_size": batch_size, "shuffle": shuffle}
     if isinstance(columns, dict):
         data = _batch_arrays(task, columns, y, **options)
@@ -273,10 +274,17 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
         data = task.reader.batches(columns, y, **options)
     if seed is not None:
         data.seed = seed
-    if tokens and "padding_mask" in data.inputs and not data.contents.layout.in_parts:
-        # Other encoders may be recurrent, and take as long for a step of one row as for one of many.
-        data = data.replace(tokens=tokens, batch_size=1 if isinstance(task.encoder, TransformerStack) else batch_size)
+    if in_tokens and "padding_mask" in data.inputs and not data.contents.layout.in_parts:
+        # Recurrent encoders take as long for a step of one row as of many. What others do is unknown.
+        batch_size = MIN_ROWS if isinstance(task.encoder, TransformerStack) else batch_size
+        data = data.replace(tokens=TOKENS, batch_size=batch_size)
     return _complete(task, method, data, class_weight)
+
+
+def _prefers_few_tokens(task):
+    """Returns whether batches of few tokens take less time: on CPUs, unless XLA would compile each number of rows."""
+    on_cpu = keras.backend.backend() != "torch" or device_of_torch()[0] == "cpu"
+    return on_cpu and not task.jit_compile and not compiles_each_length()
 
 
 def _batch_arrays(task, columns, y, sample_weight, batch_size, shuffle):

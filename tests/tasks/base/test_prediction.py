@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder
+from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder, source
 from keras_transfer.text import batches
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, encoder, of_vectors, preprocessor
@@ -63,8 +63,14 @@ def test_a_text_that_occurs_several_times_is_computed_once(eagerly, rows):
         assert sum(rows) == different
 
 
-@pytest.mark.parametrize("make, chosen", [(classifier, [1, 70]), (of_vectors, [32, 39])])
-def test_a_long_text_is_not_in_a_batch_of_short_ones_unless_the_user_asks_for_it(make, chosen, eagerly, rows):
+@pytest.mark.parametrize(
+    "make, compiled, chosen",
+    [(classifier, False, [4, 67]), (of_vectors, False, [32, 39]), (classifier, True, [32, 32, 7])],
+)
+def test_a_long_text_is_among_few_short_ones_unless_steps_are_compiled_or_the_user_asks_for_it(
+    make, compiled, chosen, eagerly, rows, monkeypatch
+):
+    monkeypatch.setattr(source, "compiles_each_length", lambda: compiled)
     model, texts = make(), [f"{a} {b}" for a in "abcdefghij" for b in "abcdefg"] + [" ".join("abcdefghij" * 3)]
     for size, expected in ((None, chosen), (60, [60, 11])):
         rows.clear()
