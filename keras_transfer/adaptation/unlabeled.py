@@ -28,6 +28,7 @@ from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import Batches, WithLabeled, part_batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import above, token_states
+from keras_transfer.keras_internals import unrecorded
 from keras_transfer.layers import SequencePooling
 from keras_transfer.losses import IntegerLabelsLoss
 from keras_transfer.tasks import Task, TextClassifier, TokenClassifier
@@ -108,7 +109,8 @@ class UDA(UnlabeledMethod):
 
     def _losses(self, task, inputs):
         clean, changed = ({name: values[:, place] for name, values in inputs.items()} for place in (0, 1))
-        target = ops.stop_gradient(task(clean, training=False))
+        with unrecorded():
+            target = ops.stop_gradient(task(clean, training=False))
         sure = ops.max(ops.softmax(target), axis=-1) > self.threshold
         return ops.cast(sure, "float32") * divergence(target / self.temperature, task(changed, training=True))
 
@@ -161,14 +163,15 @@ class VAT(UnlabeledMethod):
 
     def _models(self, task):
         states, upper = above(task, advice="`VAT` changes it. Use `CVT`.")
-        both = keras.Model(task.input, [states, task.output])
-        return both, upper
+        return keras.Model(task.input, states), upper
 
     def _losses(self, task, inputs):
-        both, upper = task.models
+        lower, upper = task.models
         inputs = {name: ops.convert_to_tensor(inputs[name]) for name in task.input}
-        others, (states, target) = [*inputs.values()], both(inputs, training=False)
-        fixed, target = ops.stop_gradient(states), ops.stop_gradient(target)
+        others, states = [*inputs.values()], lower(inputs, training=False)
+        fixed = ops.stop_gradient(states)
+        with unrecorded():
+            target = ops.stop_gradient(upper([fixed, *others], training=False))
         real = ops.cast(inputs["padding_mask"], "float32")[..., None] if "padding_mask" in inputs else 1
         scale = real * ops.std(ops.cast(fixed, "float32"), axis=-1, keepdims=True) if self.normalized else real
 
@@ -243,7 +246,8 @@ class CVT(UnlabeledMethod):
 
     def _losses(self, task, inputs):
         inputs = {name: inputs[name] for name in task.input}
-        target = ops.stop_gradient(task(inputs, training=False))
+        with unrecorded():
+            target = ops.stop_gradient(task(inputs, training=False))
         return sum(divergence(target, view) for view in task.models(inputs, training=True).values())
 
 
