@@ -34,6 +34,39 @@ def test_an_unknown_name_is_an_error():
         get_activation("gelu_typo")
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_second_derivative_of_gelu_is_that_of_keras(traced):
+    tf = pytest.importorskip("tensorflow")
+
+    def curvature(function):
+        x = tf.constant(X)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                outputs = function(x)
+            slope = inner.gradient(outputs, x)
+        return outer.gradient(slope, x)
+
+    run = tf.function(curvature, autograph=False) if traced else curvature
+    found, expected = run(lambda x: activate(x, keras.activations.gelu)), run(keras.activations.gelu)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_gelu_of_a_function_that_was_traced_outside_a_tape_has_the_gradient_of_keras_within_one():
+    tf = pytest.importorskip("tensorflow")
+    x, function = tf.constant(X), tf.function(lambda x: activate(x, keras.activations.gelu), autograph=False)
+    function(x)
+    found = []
+    for each in (function, keras.activations.gelu):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = each(x)
+        found.append(tape.gradient(outputs, x))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    assert function.experimental_get_tracing_count() == 1
+
+
 def test_in_half_precision_gelu_and_its_slope_are_those_of_float32_rounded_once():
     tf = pytest.importorskip("tensorflow")
 
