@@ -15,6 +15,7 @@ compares it with itself in another checkout of the project: the benchmark and th
 """
 
 import argparse
+import collections
 import importlib.metadata
 import json
 import math
@@ -149,28 +150,31 @@ def cpu_seconds():
     return times.user + times.system + times.children_user + times.children_system
 
 
+Memory = collections.namedtuple("Memory", ["anonymous", "mapped", "highest"])
+
+
 def memory():
     """Returns the memory of this process in MB, on Linux: anonymous pages, pages of files, and the most of both."""
     status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text("utf-8").splitlines())
-    return [int(status[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile", "VmHWM")]
+    return Memory(*(int(status[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile", "VmHWM")))
 
 
 class OwnMemory:
     """A context that samples the memory of this process, without pages of files, on Linux.
 
     Attributes:
-        added: Float. The most GB that the process has held beyond what it held before.
+        added: Float. The most MB that the process has held beyond what it held before.
     """
 
     def __enter__(self):
-        self.added, self.before, self.done = 0.0, memory()[0], threading.Event()
+        self.added, self.before, self.done = 0.0, memory().anonymous, threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)
         self.thread.start()
         return self
 
     def _sample(self):
         while not self.done.wait(0.05):
-            self.added = max(self.added, (memory()[0] - self.before) / 1024)
+            self.added = max(self.added, memory().anonymous - self.before)
 
     def __exit__(self, *_):
         self.done.set()

@@ -58,7 +58,7 @@ def main(arguments=None):
                 start = time.time()
                 sweep = probe.sweep(encoder, *parts, preprocessor=preprocessor, folder=folder, verbose=0)
                 seconds[name] = time.time() - start
-            print(f"{field}, {name}: {seconds[name]:.1f} s, {memory.added:.2f} GB above the model", flush=True)
+            print(f"{field}, {name}: {seconds[name]:.1f} s, {memory.added / 1024:.2f} GB above the model", flush=True)
         print(sweep, flush=True)
         sweeps.append(sweep)
         if args.rivals and len(sweeps) == 1:

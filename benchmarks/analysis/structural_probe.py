@@ -41,7 +41,8 @@ def main():
             result = {"benchmark": "structural_probe", "target": target, "seconds": time.perf_counter() - start}
             print(json.dumps({**result, "rows": sweep.rows, "neighbors": sweep.neighbors}), flush=True)
             print(sweep, flush=True)
-    print(json.dumps({"benchmark": "structural_probe", "seconds": time.perf_counter() - begun, "GB": memory.added}))
+    result = {"benchmark": "structural_probe", "seconds": time.perf_counter() - begun, "GB": memory.added / 1024}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -90,12 +90,12 @@ def train(corpus, preprocessor):
 
     times = []
     step = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: times.append(time.monotonic()))
-    before, began = harness.memory()[0], time.monotonic()
+    before, began = harness.memory().anonymous, time.monotonic()
     blocks = corpus.blocks(LENGTH, batch_size=BATCH, packing="stream", seed=0)
     model.fit(blocks, steps_per_epoch=STEPS, epochs=2, callbacks=[step], verbose=0)
     consumed = np.median(np.diff(times[STEPS // 2 : STEPS]))
     print(f"first step {times[0] - began:.1f} s after `fit`, a step every {1000 * consumed:.0f} ms")
-    print(f"anonymous memory {harness.memory()[0] / 1024:.2f} GB, before `fit` {before / 1024:.2f} GB")
+    print(f"anonymous memory {harness.memory().anonymous / 1024:.2f} GB, before `fit` {before / 1024:.2f} GB")
 
     began = time.monotonic()
     blocks.on_epoch_end()

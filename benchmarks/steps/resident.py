@@ -29,11 +29,18 @@ def run(contender, data_dir, folder):
     from benchmarks.fine_tuning import contenders, real_texts
 
     def end(phase):
-        anonymous, mapped, highest = harness.memory()
-        print(f"| {phase} | {anonymous:,.0f} | {mapped:,.0f} | {highest:,.0f} |", file=answers, flush=True)
+        print(f"| {phase} |", *(f"{size:,.0f} |" for size in harness.memory()), file=answers, flush=True)
         pathlib.Path("/proc/self/clear_refs").write_text("5")  # The highest memory begins again.
 
     class Clock(one_run.Clock):
+        def begin_training(self):
+            super().begin_training()
+            end("model")
+
+        def end_training(self):
+            super().end_training()
+            end(f"epoch {len(self.epochs)}")
+
         def begin_epoch(self):
             end(f"epoch {len(self.epochs)}" if self.epochs else "optimizer and batches")
             super().begin_epoch()
@@ -44,7 +51,6 @@ def run(contender, data_dir, folder):
                 end("first step")
 
     data, clock = real_texts.read("sst2", data_dir, 1024), Clock()
-    clock.begin_training, clock.end_training = lambda: end("model"), lambda: end(f"epoch {len(clock.epochs)}")
     end("Python and the texts")
     for name in IMPORTS[contender]:
         importlib.import_module(name)

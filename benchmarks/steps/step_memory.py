@@ -83,10 +83,10 @@ def run(shape, rows, option):
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     variables = {id(each): each for each in [*model.variables, *model.optimizer.variables, *model.metrics_variables]}
     kept = sum(variable.value.nbytes for variable in variables.values())
-    before = sum(harness.memory()[:2])
+    before = harness.memory()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # The highest resident memory begins again.
     fit(3)
-    measured = 2**20 * (harness.memory()[2] - before) + kept
+    measured = 2**20 * (harness.memory().highest - before.anonymous - before.mapped) + kept
     return {**dataclasses.asdict(kt.distribute.memory_estimate(model, (inputs, labels))), "measured": measured}
 
 
