@@ -6,7 +6,7 @@
 from keras_transfer.keras_internals import hub_modules, keras_callbacks, layer_tracking, optimizers, trainer
 from keras_transfer.keras_internals.autocast import without_autocast
 from keras_transfer.keras_internals.graph_passes import with_few_passes
-from keras_transfer.keras_internals.graphs import NotCloned, last_layer
+from keras_transfer.keras_internals.graphs import NotCloned
 from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import is_recorded, unrecorded

@@ -20,10 +20,3 @@ class NotCloned:
 
         is_symbolic = any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(inputs))
         return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
-
-
-def last_layer(tensor):
-    """Returns the layer that computes a symbolic tensor, and the symbolic tensor from which it does."""
-    layer, node, _ = tensor._keras_history
-    [inputs] = layer._inbound_nodes[node].arguments.keras_tensors
-    return layer, inputs

@@ -16,7 +16,6 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.generates import Generates, Likelihood
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
 from keras_transfer.tasks.in_context import InContext, check_different
-from keras_transfer.tasks.likelihoods import common_length
 from keras_transfer.tasks.named_heads import Head
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, texts_named
@@ -210,9 +209,16 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         firsts = []
         for index, start in enumerate(begins):
             part = rows[index * len(words) : (index + 1) * len(words)]
-            firsts += [max(min(common_length(start, row) for row in part), 1)] * len(words)
+            firsts += [max(min(_common_length(start, row) for row in part), 1)] * len(words)
         values = self.token_log_likelihoods(rows, firsts, batch_size=batch_size)
         return np.array([each.sum(dtype="float64") for each in values]).reshape(len(starts), len(words))
+
+
+def _common_length(first, second):
+    """Returns the number of ids with which two arrays both begin."""
+    length = min(len(first), len(second))
+    different = np.flatnonzero(first[:length] != second[:length])
+    return int(different[0]) if len(different) else length
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

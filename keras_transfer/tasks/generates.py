@@ -39,7 +39,7 @@ from keras_transfer.tasks.id_rows import (
     text_pieces,
     token_rows,
 )
-from keras_transfer.tasks.likelihoods import different_contexts, target_log_likelihoods
+from keras_transfer.tasks.likelihoods import target_log_likelihoods
 from keras_transfer.text import count_words
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -424,7 +424,8 @@ class Likelihood(_Task):
     ) -> list[np.ndarray]:
         """Returns the log-likelihood of each token in rows of ids, except for the first tokens of a row.
 
-        Tokens after the same tokens have the same context, of any row, which is computed once.
+        Equal beginnings of rows are multiplied with the vocabulary once, and rows whose contexts others contain are not
+        computed.
 
         Args:
             rows: List of integer arrays.
@@ -436,34 +437,39 @@ class Likelihood(_Task):
             List of float32 arrays, one for each row.
         """
         firsts = [1] * len(rows) if firsts is None else firsts
-        numbers, starts = different_contexts([row[:-1] for row in rows])
-        targets = np.concatenate([np.zeros(0, "int32"), *(row[first:] for row, first in zip(rows, firsts))])
-        contexts = np.concatenate([np.zeros(0, int), *(row[first - 1 :] for row, first in zip(numbers, firsts))])
-        counts = np.bincount(contexts, minlength=sum(map(len, rows)))
-        of_contexts = np.split(np.argsort(contexts, kind="stable"), np.cumsum(counts)[:-1])
-        places = [start + np.flatnonzero(counts[row[start:]]) for row, start in zip(numbers, starts)]
-        left = [index for index in np.argsort([*map(len, rows)], kind="stable") if len(places[index])]
-        asked = [np.zeros(0, int)]
+        numbers: dict[Any, int] = {}  # The number of each different beginning.
+        asked: dict[int, Any] = {}  # From such a number to the tokens that come next, and the numbers with these.
+        paths = []
+        for row, first in zip(rows, firsts):
+            path, tokens = [-1], row.tolist()
+            for token in tokens:
+                path.append(numbers.setdefault((path[-1], token), len(numbers)))
+            for place in range(first, len(tokens)):
+                asked.setdefault(path[place], {})[tokens[place]] = path[place + 1]
+            paths.append(path)
+        left, parts = {*asked}, []  # A context is computed in the longest row that has it.
+        for path, row in sorted(zip(paths, rows), key=lambda each: -len(each[1])):
+            if ends := [end for end in range(1, len(row)) if path[end] in left]:
+                parts.append((row[: ends[-1]], ends, [asked[path[end]] for end in ends]))
+                left -= {path[end] for end in ends}
+        parts.sort(key=lambda part: len(part[0]))
 
         def batches():
             positions, is_fixed = getattr(self.encoder, "max_sequence_length", None), compiles_each_length()
-            for start in range(0, len(left), batch_size):
-                part = left[start : start + batch_size]
-                length = round_up(len(numbers[part[-1]]), PROMPT_STEP if is_fixed else 1)
+            for start in range(0, len(parts), batch_size):
+                part = parts[start : start + batch_size]
+                length = round_up(len(part[-1][0]), PROMPT_STEP if is_fixed else 1)
                 length = length if positions is None else min(length, positions)
-                size = min(batch_size, len(left)) if is_fixed else len(part)
+                size = min(batch_size, len(parts)) if is_fixed else len(part)
                 ids, mask = (np.zeros((size, length), "int32") for _ in range(2))
-                for place, index in enumerate(part):
-                    ids[place, : len(numbers[index])] = rows[index][:-1]
-                    mask[place, : len(numbers[index])] = 1
+                for place, (row, *_) in enumerate(part):
+                    ids[place, : len(row)], mask[place, : len(row)] = row, 1
                 inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
-                found = np.concatenate([numbers[index][places[index]] for index in part])
-                of_rows = np.repeat(np.arange(len(part)), [len(places[index]) for index in part])
-                at = of_rows, np.concatenate([places[index] for index in part])
-                which = np.repeat(np.arange(len(found), dtype="int32"), counts[found])
-                asked.append(np.concatenate([of_contexts[number] for number in found]))
-                yield {name: inputs[name] for name in self.input}, at, which, targets[asked[-1]]
+                at = np.array([(place, end - 1) for place, (_, ends, _) in enumerate(part) for end in ends]).T
+                targets = [[*each] for *_, found in part for each in found]
+                yield {name: inputs[name] for name in self.input}, tuple(at), targets
 
-        values, found = target_log_likelihoods(self, batches()), np.zeros(len(targets), "float32")
-        found[np.concatenate(asked)] = values
-        return np.split(found, np.cumsum([max(len(row) - first, 0) for row, first in zip(rows, firsts)]))[:-1]
+        values = np.zeros(len(numbers), "float32")
+        order = [number for *_, found in parts for each in found for number in each.values()]
+        values[order] = np.concatenate([np.zeros(0, "float32"), *target_log_likelihoods(self, batches())])
+        return [values[path[first + 1 :]] for path, first in zip(paths, firsts)]

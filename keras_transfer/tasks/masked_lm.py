@@ -377,27 +377,25 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
                 tokens = hidden.setdefault((masked.tobytes(), place), {})
                 tokens.setdefault(row[place], []).append((text, place))
         keys, size = sorted(hidden, key=lambda key: len(key[0])), min(batch_size, len(hidden))
-        step, limit = LENGTH_STEP if compiles_each_length() else 1, self.preprocessor.sequence_length
+        is_fixed, limit = compiles_each_length(), self.preprocessor.sequence_length
 
         def batches():
             for start in range(0, len(keys), size):
                 part = keys[start : start + size]
-                count, owners = len(part), [hidden[key] for key in part]
-                part += part[:1] * (size - count)  # A batch of another size may be compiled again.
+                count, targets = len(part), [[*hidden[key]] for key in part]
+                part += part[:1] * (size - count if is_fixed else 0)
                 inputs = self.preprocessor.encode_ids([np.frombuffer(ids, "int32") for ids, _ in part])
                 length = inputs["token_ids"].shape[1]
-                extra = min(-length % step, limit - length)
+                extra = min(-length % LENGTH_STEP, limit - length) if is_fixed else 0
                 inputs = {name: np.pad(inputs[name], [[0, 0], [0, extra]]) for name in self.encoder.input}
                 places = np.array([[place] for _, place in part], "int32") + self.preprocessor.num_start_tokens
-                which = np.repeat(np.arange(count, dtype="int32"), [len(each) for each in owners])
-                ids = np.array([token for each in owners for token in each], "int32")
-                yield {**inputs, "mask_positions": places}, (np.arange(count), 0), which, ids
+                yield {**inputs, "mask_positions": places}, (np.arange(count), 0), targets
 
         found = [np.zeros(len(row), "float32") for row in rows]
-        owners = (each for key in keys for each in hidden[key].values())
-        for value, each in zip(target_log_likelihoods(self, batches()), owners):
-            for text, place in each:
-                found[text][place] = value
+        for key, values in zip(keys, target_log_likelihoods(self, batches())):
+            for value, owners in zip(values, hidden[key].values()):
+                for text, place in owners:
+                    found[text][place] = value
         return found
 
 

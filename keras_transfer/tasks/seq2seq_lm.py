@@ -240,11 +240,10 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
                 inputs, ids, weights = part[0]
                 places = np.nonzero(weights)
                 owners.append(np.asarray(part.order)[places[0]])
-                which = np.arange(len(places[0]), dtype="int32")
-                yield {name: inputs[name] for name in self.input}, places, which, ids[places]
+                yield {name: inputs[name] for name in self.input}, places, ids[places][:, None]
 
-        values = check_numbers(target_log_likelihoods(self, batches()))
-        return np.bincount(np.concatenate(owners), values, len(data.real))
+        values = np.concatenate([np.zeros(0, "float32"), *target_log_likelihoods(self, batches())])
+        return check_numbers(np.bincount(np.concatenate(owners), values, len(data.real)))
 
     # === Export and config ===
 

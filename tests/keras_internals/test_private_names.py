@@ -45,16 +45,6 @@ def moved_by(optimizer, variables):
     return [bool((a != b).all()) for a, b in zip(before, values(variables))]
 
 
-# === The graph of a functional model ===
-
-
-def test_the_history_of_a_tensor_names_its_layer_and_what_the_layer_received():
-    inputs, layer = keras.Input((2,)), keras.layers.Dense(3)
-    hidden = keras.layers.Dense(2)(inputs)
-    other, outputs = layer(inputs), layer(hidden)
-    assert graphs.last_layer(outputs) == (layer, hidden) and graphs.last_layer(other) == (layer, inputs)
-
-
 # === What an optimizer updates ===
 
 

@@ -27,8 +27,8 @@ def sentence_scores(model: Any, texts: Any, *, batch_size: int = 64) -> np.ndarr
     - `MaskedLM`: the pseudo-log-likelihood. Each token is masked alone and predicted from all others.
     - `BidirectionalLM`: the sum of the log-likelihoods of both directions.
 
-    Scores are sums, so longer sentences are less likely. Equal sentences are scored once, and a `CausalLM` predicts the
-    tokens after the same beginning together.
+    Scores are sums, so longer sentences are less likely. Equal sentences are scored once, and a `CausalLM` multiplies
+    equal beginnings of sentences with the vocabulary once.
 
     Args:
         model: One of these tasks, or a function from a list of strings to their scores, such as

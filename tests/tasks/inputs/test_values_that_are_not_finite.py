@@ -122,6 +122,7 @@ ANSWERS = {
     "generate, beams": (lambda: causal("beam"), lambda task: task.generate(["a b"])),
     "generate targets": (writer, lambda task: task.generate(["a b"])),
     "score": (causal, lambda task: task.score(["a b"])),
+    "score targets": (writer, lambda task: task.score(["a b"], ["b"])),
     "fill_mask": (lambda: MaskedLM(encoder(), preprocessor()), lambda task: task.fill_mask(["a [MASK]"])),
     "embed": (lambda: TextEmbedder(encoder(), preprocessor()), lambda task: task.embed(["a b"])),
     "score_pairs": (

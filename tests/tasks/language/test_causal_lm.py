@@ -21,8 +21,9 @@ TEXTS = ["a b c d e f", "good", "bad a b", "c d"]
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 32}
 
 
-def small(**options):
-    encoder = TransformerEncoder(17, **SIZES, dropout=0.0, norm="pre", causal=True, initializer_range=0.5)
+def small(dtype=None, **options):
+    settings = {"dropout": 0.0, "norm": "pre", "causal": True, "initializer_range": 0.5, "dtype": dtype}
+    encoder = TransformerEncoder(17, **SIZES, **settings)
     return CausalLM(encoder, preprocessor(sequence_length=16), **options)
 
 
