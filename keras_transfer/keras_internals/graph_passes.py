@@ -30,10 +30,8 @@ def with_few_passes(function):
 def _with_few_passes(serialized):
     """Returns the options of a call with passes that run once and change a graph, unless the user chose otherwise."""
     config = tf.compat.v1.ConfigProto.FromString(serialized)
-    chosen, few = config.graph_options.rewrite_options, type(config.graph_options.rewrite_options)()
-    few.meta_optimizer_iterations = few.ONE
-    few.memory_optimization = few.NO_MEM_OPT
-    few.layout_optimizer = few.OFF
-    few.MergeFrom(chosen)
-    chosen.CopyFrom(few)
+    rewrite = config.graph_options.rewrite_options  # A choice that was not made is 0.
+    rewrite.meta_optimizer_iterations = rewrite.meta_optimizer_iterations or rewrite.ONE
+    rewrite.memory_optimization = rewrite.memory_optimization or rewrite.NO_MEM_OPT
+    rewrite.layout_optimizer = rewrite.layout_optimizer or rewrite.OFF
     return config

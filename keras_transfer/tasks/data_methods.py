@@ -213,9 +213,10 @@ class DataMethods(_Task):
 
         Args:
             x: Data in any form that `dataset` accepts, such as a list of texts.
-            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32, or, for rows
-                of one text or pair each, for as many with up to 1,024 tokens together as take the least time, unless
-                XLA compiles the step or there are several replicas.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32. On a CPU,
+                unless XLA compiles the step or there are several replicas, rows of one text or pair each are in batches
+                of up to 1,024 tokens that take the least time: at least 4 rows, or 32 with an encoder that is no
+                `TransformerStack`.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
             steps: Integer. Number of batches of a dataset to predict. Defaults to `None`, for all of them.
             callbacks: List of Keras callbacks. Defaults to `None`.

@@ -42,6 +42,7 @@ from keras_transfer.tasks.id_rows import (
 from keras_transfer.tasks.likelihoods import target_log_likelihoods
 from keras_transfer.text import count_words
 
+_ROWS = 2048  # Number of rows whose contexts are compared with one another.
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 
@@ -424,8 +425,8 @@ class Likelihood(_Task):
     ) -> list[np.ndarray]:
         """Returns the log-likelihood of each token in rows of ids, except for the first tokens of a row.
 
-        Equal beginnings of rows are multiplied with the vocabulary once, and rows whose contexts others contain are not
-        computed.
+        Equal beginnings of 2,048 rows are multiplied with the vocabulary once, and rows whose contexts others contain
+        are not computed.
 
         Args:
             rows: List of integer arrays.
@@ -437,6 +438,10 @@ class Likelihood(_Task):
             List of float32 arrays, one for each row.
         """
         firsts = [1] * len(rows) if firsts is None else firsts
+        if len(rows) > _ROWS:  # What is below takes about 0.5 KB for each token of all rows.
+            starts = range(0, len(rows), _ROWS)
+            blocks = [(rows[start : start + _ROWS], firsts[start : start + _ROWS]) for start in starts]
+            return [row for block in blocks for row in self.token_log_likelihoods(*block, batch_size=batch_size)]
         numbers: dict[Any, int] = {}  # The number of each different beginning.
         asked: dict[int, Any] = {}  # From such a number to the tokens that come next, and the numbers with these.
         paths = []

@@ -40,7 +40,7 @@ from keras_transfer.text import check_rows_of_batches, is_text
 
 log = logging.getLogger("keras_transfer")
 TOKENS = 1024  # of a batch of `predict` on a CPU. More of them leave its caches.
-MIN_ROWS = 4  # of such a batch of a Transformer. A tiny one needs about 5 ms for a batch of any size.
+MIN_ROWS = 4  # of such a batch of a Transformer. For a tiny one, a batch costs more than `BATCH_COST` tokens.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _in_memory(task, method, rows, batch_size, shuffle, class_weight=None, seed=
     if seed is not None:
         data.seed = seed
     if in_tokens and "padding_mask" in data.inputs and not data.contents.layout.in_parts:
-        # Recurrent encoders take as long for a step of one row as of many. What others do is unknown.
+        # Other encoders keep 32 rows: recurrent ones take as long for a step of one row as of many.
         batch_size = MIN_ROWS if isinstance(task.encoder, TransformerStack) else batch_size
         data = data.replace(tokens=TOKENS, batch_size=batch_size)
     return _complete(task, method, data, class_weight)

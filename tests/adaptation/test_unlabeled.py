@@ -1,5 +1,7 @@
 """Texts without labels: each loss against its formula, what trains, what stays as it was, and mistakes."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from keras_transfer.adaptation import (
     fit_with_unlabeled,
     get_recipe,
     self_train,
+    unlabeled,
 )
 from keras_transfer.adaptation.self_training import confident
 from keras_transfer.adaptation.unlabeled import AnnealedSignal, WithUnlabeled
@@ -145,6 +148,19 @@ def test_the_change_of_vat_follows_the_gradient_and_its_loss_is_the_divergence(e
     expected = divergence(logits(), logits(of_length(gradient, 2.0))).mean()
     assert loss_of(task, VAT(epsilon=2.0, xi=0.5)) == pytest.approx(expected, rel=1e-5)
     assert expected > 3 * divergence(logits(), logits(of_length(noise * real, 2.0))).mean()
+
+
+@pytest.mark.parametrize("method", [UDA(threshold=0.0, seed=0), VAT(), CVT([0])], ids=repr)
+def test_a_step_is_the_same_if_a_tape_records_the_answers_to_learn_from(method, monkeypatch):
+    def step():
+        task = classifier()
+        one_step(WithUnlabeled(task, method, weight=1.0), rate=0.1)
+        return weights_of(task)
+
+    found = step()
+    monkeypatch.setattr(unlabeled, "unrecorded", contextlib.nullcontext)
+    for weight, expected in zip(found, step(), strict=True):
+        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.core

@@ -186,8 +186,12 @@ def passes_are_few():
     return rewrite.meta_optimizer_iterations == rewrite.ONE
 
 
-def test_only_the_graph_of_the_training_step_is_optimized_with_few_passes(monkeypatch):
+@pytest.mark.parametrize(
+    ("on_gpu", "eagerly", "few"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_only_the_graph_of_the_training_step_is_optimized_with_few_passes(monkeypatch, on_gpu, eagerly, few):
     found = []
+    monkeypatch.setattr("keras_transfer.tasks.task.compiles_each_length", lambda: on_gpu)
 
     def record(name):
         step = getattr(Task, name)
@@ -196,10 +200,26 @@ def test_only_the_graph_of_the_training_step_is_optimized_with_few_passes(monkey
     for name in ("train_step", "test_step"):
         record(name)
     model = classifier()
-    model.compile("adamw")
+    model.compile("adamw", run_eagerly=eagerly)
     model.fit(TEXTS, LABELS, validation_data=(TEXTS, LABELS), verbose=0)
+    made = model.train_function
     model.make_train_function()
-    assert found == [("train_step", True), ("test_step", False)]
+    assert model.train_function is made
+    assert {*found} == {("train_step", few), ("test_step", False)}
+
+
+def test_weights_after_steps_with_few_passes_are_those_with_all(monkeypatch):
+    def trained():
+        keras.utils.set_random_seed(0)
+        model = classifier()
+        model.compile("adamw")
+        model.fit(TEXTS, LABELS, epochs=3, verbose=0)
+        return model.get_weights()
+
+    found = trained()
+    monkeypatch.setattr("keras_transfer.tasks.task.with_few_passes", lambda function: function)
+    for weight, expected in zip(found, trained(), strict=True):
+        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_call_with_few_passes_puts_the_options_back_if_it_fails():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import T5
-from keras_transfer.tasks import MaskedLM, Seq2SeqLM, likelihoods
+from keras_transfer.tasks import MaskedLM, Seq2SeqLM, generates, likelihoods
 from tests.helpers import outputs_of
 from tests.tasks.dialogue.test_dialogue_model import model as dialogue_model
 from tests.tasks.language.test_causal_lm import small
@@ -22,9 +22,10 @@ def by_hand(model, row):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("together", "batch_size"), [(3, 2), (512, 8)])
-def test_likelihoods_are_those_of_each_row_alone(monkeypatch, together, batch_size):
+@pytest.mark.parametrize(("together", "rows", "batch_size"), [(3, 100, 2), (512, 3, 8)])
+def test_likelihoods_are_those_of_each_row_alone(monkeypatch, together, rows, batch_size):
     monkeypatch.setattr(likelihoods, "_TOGETHER", together)
+    monkeypatch.setattr(generates, "_ROWS", rows)
     model = small()
     found = model.token_log_likelihoods(ROWS, batch_size=batch_size)
     firsts = [2, 1, 1, 3, 4, 1, 2, 1]
