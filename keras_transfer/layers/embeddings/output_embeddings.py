@@ -84,15 +84,13 @@ class OutputEmbeddings(keras.layers.Layer):
 
 
 def _products(table, vectors):
-    """Returns the products `[vocabulary_size, count]` of a table and few vectors `[dim, count]`.
-
-    On CPUs, XLA of TensorFlow 2.21 takes 1.2 times as long for one vector and a whole table as for two parts of it. For
-    several vectors, it turns a transposed product into one with the transposed table, which takes 1.3 times as long,
-    unless something is added to the product.
-    """
+    """Returns the products `[vocabulary_size, count]` of a table and few vectors `[dim, count]`."""
+    # XLA of TensorFlow 2.21 on CPUs takes 1.2 times as long for one vector and a whole table as for two parts of it.
     if vectors.shape[1] == 1:
         half = table.shape[0] // 2
         return ops.concatenate([ops.matmul(table[:half], vectors), ops.matmul(table[half:], vectors)])
+    # It turns a transposed product into one with the transposed table, which takes 1.3 times as long, unless something
+    # is added to the product.
     return ops.matmul(table, vectors) + 0.0 * vectors[:1]
 
 
